@@ -1,0 +1,120 @@
+/* channel: one member's handle on a group, above the top layer.
+ *
+ * It owns a stack, the inbox per sender, and the queue of notes for the application.  It never
+ * calls the application: whoever drives the world (the Lua side, a C program) takes what is there
+ * after each step.  So application code can never re-enter a turn.
+ *
+ * One queue of rows, in the order in which things rose: either a note (a view, the end of a
+ * synchronous send, trouble) or "so many messages of this sender".  Messages wait in an inbox per
+ * sender; the next one is handed out when the one before was freed, so a callback that waits holds
+ * back its own sender only, and views pass it:
+ *
+ *     rows:   ann 3 | view | bob 1 | ann 1        inbox ann: m m m . m   (3 allowed, then 1)
+ */
+
+#ifndef NEAP_CORE_CHANNEL_H
+#define NEAP_CORE_CHANNEL_H
+
+#include "core/stack.h"
+
+enum neap_channel_state {
+  NEAP_CHANNEL_JOINING, NEAP_CHANNEL_JOINED, NEAP_CHANNEL_LEAVING, NEAP_CHANNEL_CLOSED,
+};
+
+enum neap_note_kind {
+  NEAP_NOTE_VIEW, NEAP_NOTE_FAILED, NEAP_NOTE_LEFT, NEAP_NOTE_CLOSED, NEAP_NOTE_ACKED,
+  NEAP_NOTE_DONE, NEAP_NOTE_SETTLED, NEAP_NOTE_TROUBLE, NEAP_NOTE_ROOM, NEAP_NOTE_REJOIN,
+};
+
+struct neap_note {
+  struct neap_note *next;
+  uint8_t kind;             /* enum neap_note_kind */
+  int code;
+  uint32_t ticket;
+  uint64_t time;
+  struct neap_peer *peer;   /* counted; of NOTE_ROOM: NULL for multicasts */
+  struct neap_view *view;   /* counted */
+  struct neap_found *found; /* counted */
+  char text[NEAP_EVENT_TEXT];
+};
+
+/* Messages of one sender for the application. */
+struct neap_inbox {
+  struct neap_peer *peer;   /* counted while there are messages */
+  struct neap_msg *first, *last;
+  uint32_t count, allowed;  /* waiting; of these, those whose row was taken */
+  uint64_t bytes;
+  bool busy;                /* for who drives the application: a callback has not returned */
+};
+
+/* What waits for the application. */
+struct neap_row {
+  struct neap_row *next;
+  struct neap_note *note;   /* NULL: messages */
+  struct neap_inbox *inbox;
+  uint32_t count;
+};
+
+struct neap_channel {
+  struct neap_link busy;      /* in world->busy: notes or messages wait for the application */
+  struct neap_world *world;
+  struct neap_stack *stack;   /* NULL once closed */
+  uint8_t state;              /* enum neap_channel_state */
+  char name[NEAP_NAME_MAX], cluster[NEAP_NAME_MAX];
+  struct neap_stack_spec spec; /* kept for a rejoin; deep copy */
+  struct neap_row *rows, *rows_last;
+  struct neap_inbox **inboxes; /* by peer slot */
+  uint32_t inboxes_room;
+  uint64_t rx_bytes;          /* waiting in inboxes */
+  uint64_t rx_limit;          /* beyond it reliable layers drop what is new (protocols 4) */
+  uint64_t max_message;       /* larger bodies are refused: "too big" */
+  uint32_t next_ticket;
+  bool listening;             /* a message handler is set; until then messages wait */
+  void *host;                 /* for bindings */
+  uint32_t id;                /* number in the world, for bindings */
+};
+
+/* Opens a stack and begins to join.  NULL and a trail when a layer cannot open. */
+struct neap_channel *neap_channel_open(struct neap_world *world,
+  const struct neap_stack_spec *spec, const char *cluster, const char *name,
+  struct neap_trail *trail);
+
+/* What a send is asked for. */
+struct neap_send {
+  struct neap_peer *to;     /* NULL: everybody */
+  const void *body;
+  uint32_t len;
+  bool null_body;
+  unsigned flags;           /* NEAP_OOB, NEAP_NO_RELIABILITY */
+  bool no_loopback;
+  bool rsvp;
+  uint8_t ack_on;           /* 0 reception, 1 completion, 2 delivery, 255 as the stack says */
+  uint64_t timeout;         /* ns; UINT64_MAX as the stack says, 0 for ever */
+};
+
+/* 0, a positive ticket for a synchronous send, or a negative code (NEAP_WOULD_BLOCK: a NOTE_ROOM
+ * follows when there is room again). */
+int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *send);
+
+void neap_channel_leave(struct neap_channel *channel);
+/* At once, without a goodbye; twice is fine.  The handle stays valid until neap_channel_free. */
+void neap_channel_close(struct neap_channel *channel);
+void neap_channel_free(struct neap_channel *channel);
+
+/* ---- for who drives the application ---- */
+
+/* The next row, the caller's: its note to free with neap_note_free, or its messages now allowed
+ * in its inbox.  False when nothing waits, or only messages and no handler is set. */
+bool neap_channel_next(struct neap_channel *channel, struct neap_row *row);
+void neap_note_free(struct neap_note *note);
+
+/* The next allowed message of an inbox: the caller's; the end of its callback is neap_msg_free. */
+struct neap_msg *neap_inbox_take(struct neap_channel *channel, struct neap_inbox *inbox);
+
+/* The channel's side of the engine: what rises out of layers[0]. */
+void neap_channel_up(struct neap_channel *channel, struct neap_batch *batch);
+void neap_channel_event(struct neap_channel *channel, struct neap_event *event);
+/* There is room again in a class somebody was turned away from. */
+void neap_channel_room(struct neap_channel *channel, struct neap_peer *peer);
+
+#endif

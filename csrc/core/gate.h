@@ -1,0 +1,55 @@
+/* gate: admission, once, at the top of the channel (protocols 3).
+ *
+ * Layers never refuse a batch.  A send reserves whole-message bytes in its traffic class (the
+ * multicast stream, or one unicast peer); the layers that own the room publish how far the class may
+ * go, as an absolute position, so nothing is counted twice and nothing drifts:
+ *
+ *     position    bytes (and messages) admitted so far, since the channel began
+ *     horizon     per owner: position may go this far
+ *     room      = min over owners of horizon - position
+ *
+ *     nakack: horizon = charges purged so far + window     (m->charge tells what a message took)
+ *     mfc:    horizon = min over members of what they have let through + credits
+ *
+ * Messages made by layers (NEAP_OWN) bypass the gate and carry no charge, so a full window can never
+ * hold up the view that would free it. */
+
+#ifndef NEAP_CORE_GATE_H
+#define NEAP_CORE_GATE_H
+
+#include "core/peer.h"
+
+enum { NEAP_GATE_OWNERS = 8 };
+
+struct neap_gate_position {
+  uint64_t bytes, messages;
+};
+
+struct neap_gate_class {
+  struct neap_gate_position at;
+  struct neap_gate_position horizon[NEAP_GATE_OWNERS];
+  bool owned[NEAP_GATE_OWNERS];
+  bool wanted; /* somebody was turned away: say so when there is room */
+};
+
+/* Publishes this layer's horizon for multicasts (`peer` NULL) or for one peer. */
+void neap_gate_horizon(struct neap_layer *layer, struct neap_peer *peer, uint64_t bytes,
+  uint64_t messages);
+
+/* This layer no longer bounds the class (it closes, or was told to). */
+void neap_gate_open(struct neap_layer *layer, struct neap_peer *peer);
+
+/* Where the class stands now: what a fresh owner starts its own sums from. */
+struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_peer *peer);
+
+/* ---- for the channel ---- */
+
+/* Reserves a message of `bytes` and stamps the charge on it; false: would block.  A message larger
+ * than the whole window is admitted when the class is empty below it, so it can never wait for
+ * ever; the caller refuses what is over the channel's limit. */
+bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m);
+
+/* Bytes and messages that could be admitted now. */
+struct neap_gate_position neap_gate_room(struct neap_stack *stack, struct neap_peer *peer);
+
+#endif

@@ -1,0 +1,60 @@
+/* receipt: what "delivered", "applied" and "drained" mean.
+ *
+ * With mailboxes "the up call returned" says nothing.  So each message that a reliable layer hands
+ * up carries a receipt: (run, seqno), in the message itself.  Freeing the message, and everything
+ * made from it, releases the receipt.  The run of one stream knows how far all receipts without a
+ * gap have been released:
+ *
+ *     applied = 7      released:  8? no   9 yes   10 yes        then 8 is released: applied = 10
+ *
+ * Out-of-band messages are released out of order and count when the run reaches them.  A layer that
+ * owns runs gets an APPLIED event for each run that moved, at the end of the sweep.
+ *
+ * Invariant: applied <= handed up; bit (s mod size) is set exactly for released s > applied. */
+
+#ifndef NEAP_CORE_RECEIPT_H
+#define NEAP_CORE_RECEIPT_H
+
+#include "core/msg.h"
+
+struct neap_receipts {
+  struct neap_layer *layer;    /* the owner, told when `applied` moves */
+  struct neap_peer *peer;      /* whose stream this is, for the owner's use */
+  uint64_t applied;            /* everything up to here is done */
+  uint64_t top;                /* highest released */
+  uint64_t *bits;              /* released beyond `applied`; NULL until something is out of order */
+  uint32_t size;               /* of `bits`, in seqnos; a power of two */
+  uint32_t out;                /* receipts handed out and not released yet */
+  bool moved;                  /* queued for the owner */
+  bool closed;                 /* the stream is gone; the last receipt that comes back frees this */
+  struct neap_receipts *next_moved;
+};
+
+/* A run whose next seqno is applied + 1. */
+struct neap_receipts *neap_receipts_new(
+  struct neap_layer *layer, struct neap_peer *peer, uint64_t applied);
+
+/* The stream is gone.  What is still out comes back without effect. */
+void neap_receipts_close(struct neap_receipts *run);
+
+/* Starts over at `applied` (a digest was set, possibly lower).  Allowed only while nothing is out;
+ * otherwise close it and make a new one. */
+void neap_receipts_reset(struct neap_receipts *run, uint64_t applied);
+
+/* Hands out the receipt for `seqno` with `m`, which must not carry one. */
+static inline void neap_receipt_give(struct neap_receipts *run, struct neap_msg *m, uint64_t seqno)
+{
+  NEAP_ASSERT(!m->receipts && !run->closed);
+  m->receipts = run;
+  m->seqno = seqno;
+  run->out++;
+}
+
+/* Marks `seqno` done without a message: own messages that are not looped back, headers that ended
+ * in the layer itself.  Also what freeing a message with a receipt does. */
+void neap_receipt_done(struct neap_receipts *run, uint64_t seqno);
+
+/* Releases the receipt that `m` carries; called by neap_msg_free. */
+void neap_receipt_release(struct neap_msg *m);
+
+#endif

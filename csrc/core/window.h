@@ -1,0 +1,60 @@
+/* window: the messages of one stream between low and high, by seqno.
+ *
+ *     offset           next                    high
+ *       |  applied or   |  waiting, with gaps   |
+ *       low             v                       v
+ *     --[5][6][7][8]----[9][ ][11][12][ ][ ][15]
+ *
+ *   low    everything up to here is gone from the window
+ *   hd     "highest delivered": everything up to here was taken out by neap_window_next
+ *   high   highest stored
+ *
+ * Invariant: low <= hd <= high; stored = messages in (low, high]; missing = high - hd - waiting.
+ * A ring of pointers, a power of two, that grows with the distance high - low up to `max` and
+ * shrinks again when little of it is used.  Comparisons are by signed difference.  The window owns
+ * what is stored in it. */
+
+#ifndef NEAP_CORE_WINDOW_H
+#define NEAP_CORE_WINDOW_H
+
+#include "core/msg.h"
+
+struct neap_window {
+  uint64_t low, hd, high;
+  uint32_t size;     /* of the ring; 0 until the first message */
+  uint32_t max;      /* seqnos between low and high, at most; a power of two */
+  uint32_t stored;   /* messages held */
+  uint32_t waiting;  /* of these, beyond hd */
+  uint64_t bytes;    /* of bodies held */
+  struct neap_msg **ring;
+};
+
+enum neap_add { NEAP_ADDED, NEAP_OLD, NEAP_TWICE, NEAP_FAR };
+
+/* low = hd = high = at: the first message accepted is at + 1. */
+void neap_window_init(struct neap_window *w, uint64_t at, uint32_t max);
+/* Frees all messages and the ring. */
+void neap_window_done(struct neap_window *w);
+
+/* Stores `m`; on anything but NEAP_ADDED the message stays the caller's. */
+enum neap_add neap_window_add(struct neap_window *w, uint64_t seqno, struct neap_msg *m);
+
+/* The message, or NULL outside (low, high] and in gaps. */
+struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno);
+
+/* Moves hd over the next message and returns it, NULL at a gap or at the end.  `keep`: it stays
+ * stored (a sender's own), else it is the caller's and low follows. */
+struct neap_msg *neap_window_next(struct neap_window *w, bool keep);
+
+/* Frees everything up to `seqno` (not beyond hd, unless `force`, which also raises hd). */
+void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force);
+
+/* End of the run without gaps that begins at hd; hd when there is none. */
+uint64_t neap_window_contiguous(const struct neap_window *w);
+
+/* The first missing seqno at or above `from`, not beyond `to`; 0 when there is none. */
+uint64_t neap_window_missing(const struct neap_window *w, uint64_t from, uint64_t to);
+
+void neap_window_check(const struct neap_window *w);
+
+#endif
