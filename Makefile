@@ -13,7 +13,7 @@ ifdef MUTANT
 CFLAGS += -DNEAP_MUTANT=$(MUTANT)
 endif
 
-SRC = $(wildcard csrc/base/*.c csrc/core/*.c csrc/layers/*.c csrc/sim/*.c csrc/real/*.c csrc/bind/*.c)
+SRC = $(wildcard csrc/base/*.c csrc/core/*.c csrc/layers/*.c csrc/layers/*/*.c csrc/sim/*.c csrc/real/*.c csrc/bind/*.c)
 OBJ = $(SRC:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/classes.o
 LAYERS = $(filter-out template,$(notdir $(basename $(wildcard csrc/layers/*.c))))
 
