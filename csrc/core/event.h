@@ -50,6 +50,8 @@ struct neap_event {
   struct neap_found *found;
   struct neap_msg *msg;
   struct neap_receipts *receipts; /* not counted: the owner's */
+  struct neap_tally *tally;       /* the same */
+  struct neap_event *next;        /* in the pool */
   char text[NEAP_EVENT_TEXT];
 };
 

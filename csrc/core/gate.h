@@ -28,6 +28,7 @@ struct neap_gate_position {
 struct neap_gate_class {
   struct neap_gate_position at;
   struct neap_gate_position horizon[NEAP_GATE_OWNERS];
+  uint64_t best[NEAP_GATE_OWNERS]; /* most bytes of room an owner has published */
   bool owned[NEAP_GATE_OWNERS];
   bool wanted; /* somebody was turned away: say so when there is room */
 };
@@ -44,9 +45,9 @@ struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_pee
 
 /* ---- for the channel ---- */
 
-/* Reserves a message of `bytes` and stamps the charge on it; false: would block.  A message larger
- * than the whole window is admitted when the class is empty below it, so it can never wait for
- * ever; the caller refuses what is over the channel's limit. */
+/* Reserves a message's body and stamps the charge on it; false: would block.  A message larger than
+ * the room is admitted once half of the best room is free again, so that one larger than the whole
+ * window can never wait for ever; the caller refuses what is over the channel's limit. */
 bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m);
 
 /* Bytes and messages that could be admitted now. */

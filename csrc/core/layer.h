@@ -40,6 +40,8 @@ struct neap_class {
   void (*down)(struct neap_layer *layer, struct neap_batch *batch);
   void (*up)(struct neap_layer *layer, struct neap_batch *batch);
   enum neap_verdict (*event)(struct neap_layer *layer, struct neap_event *event, bool up);
+  /* The end of a turn, mailboxes empty: what was collected (a datagram) leaves now. */
+  void (*still)(struct neap_layer *layer);
   /* May this set be?  0, or negative and `why`; changes nothing.  For rules a row cannot say. */
   int (*may)(const struct neap_layer *layer, const struct neap_attr *attr,
     const struct neap_value *value, char *why, size_t size);
@@ -58,14 +60,12 @@ struct neap_layer {
   uint8_t position;         /* 0 is the top */
   uint8_t gate_owner;       /* row in the gate, +1; 0 none */
   bool open;
-  bool moved;               /* receipts wait to be reported */
   uint8_t slots[NEAP_LAYER_HEADERS]; /* slot of each header */
   uint32_t at[NEAP_LAYER_HEADERS];   /* its offset in a message */
   struct neap_mailbox *rising, *falling; /* from below, from above */
   void **peers;             /* state by slot; NULL until asked for */
   uint64_t *held;           /* bit per slot: neap_peer_hold */
   uint32_t peers_room;
-  struct neap_receipts *receipts_moved, *receipts_moved_last;
   void *host;               /* for layers written in Lua */
 };
 

@@ -20,10 +20,12 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 
+struct neap_done;
 struct neap_layer;
 struct neap_peer;
 struct neap_receipts;
 struct neap_stack;
+struct neap_tally;
 
 /* Flags that travel (i16 on the wire). */
 enum neap_flag {
@@ -88,6 +90,8 @@ struct neap_msg {
   struct neap_stack *stack; /* whose pool it comes from */
   struct neap_receipts *receipts; /* NULL, or whose run `seqno` belongs to: see core/receipt.h */
   uint64_t seqno;           /* in that run; for the application msg.seqno */
+  struct neap_tally *tally; /* NULL, or who counts the bytes the application is done with */
+  struct neap_done *done;   /* NULL, or who wants to know that this very message is done with */
   struct neap_msg *origin;  /* what it was made from (fragments): freed with it, receipts and all */
   uint32_t refs;
   uint32_t ticket;          /* 0, or the synchronous send that the application waits for */

@@ -95,14 +95,18 @@ struct neap_stack {
   struct neap_gate_class **gates;
   uint32_t gates_room;
   struct neap_layer *gate_owners[NEAP_GATE_OWNERS];
+  struct neap_mover *moved, *moved_last; /* receipts and their like, for their owners */
   struct neap_msg *msgs;      /* pool of descriptors */
   struct neap_item *items;    /* pool of mailbox items */
-  uint32_t msgs_out, msgs_kept, items_out, receipts_out;
+  struct neap_event *events;  /* pool of events */
+  uint32_t msgs_out, msgs_kept, items_out, events_out, movers_out;
   uint32_t pending;           /* items in mailboxes */
   bool foreground;            /* what waits was started by more than background work */
   bool paused;                /* the simulator stopped this member: no turns, no timers */
+  struct neap_timer *parked;  /* timers that came due meanwhile */
   bool turning, closing, closed;
   bool gone_due;              /* peers wait for peer_gone */
+  uint64_t strays;            /* messages dropped for a header whose layer is not here */
   uint64_t turns;
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
   void *host;                 /* the simulated host, for its world */
@@ -119,6 +123,10 @@ void neap_stack_close(struct neap_stack *stack);
 
 /* Runs one turn; true if something is left to do. */
 bool neap_stack_turn(struct neap_stack *stack);
+
+/* Stops and starts a member without its knowing: no turns and no timers meanwhile. */
+void neap_stack_pause(struct neap_stack *stack);
+void neap_stack_resume(struct neap_stack *stack);
 
 /* There is something to do: the world runs a turn soon. */
 void neap_stack_ready(struct neap_stack *stack);

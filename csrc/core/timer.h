@@ -23,7 +23,8 @@ struct neap_timer {
   struct neap_world *world;
   struct neap_layer *layer; /* NULL for a world's own timers */
   neap_fire *fire;
-  uint32_t place;           /* in the heap, from 1 */
+  struct neap_timer *parked; /* the next one that waits for a paused member */
+  uint32_t place;           /* in the heap, from 1; 0 while parked or not armed */
   bool armed;
   bool background;          /* heartbeats, votes, periodic checks: the simulator settles without */
   bool background_now;      /* this start: also what background work starts */
