@@ -26,6 +26,7 @@ struct neap_window {
   uint32_t stored;   /* messages held */
   uint32_t waiting;  /* of these, beyond hd */
   uint64_t bytes;    /* of bodies held */
+  uint32_t calm;     /* steps since an eighth of the ring was in use: when to shrink */
   struct neap_msg **ring;
 };
 
@@ -46,13 +47,15 @@ struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno);
  * stored (a sender's own), else it is the caller's and low follows. */
 struct neap_msg *neap_window_next(struct neap_window *w, bool keep);
 
-/* Frees everything up to `seqno` (not beyond hd, unless `force`, which also raises hd). */
+/* Frees everything up to `seqno` (not beyond hd, unless `force`, which also raises hd, and high
+ * where `seqno` is above it: the window starts over there). */
 void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force);
 
 /* End of the run without gaps that begins at hd; hd when there is none. */
 uint64_t neap_window_contiguous(const struct neap_window *w);
 
-/* The first missing seqno at or above `from`, not beyond `to`; 0 when there is none. */
+/* The first missing seqno at or above `from`, not beyond `to`; 0 when there is none.  What is above
+ * `high` is missing: with `to` an announced end the tail counts too. */
 uint64_t neap_window_missing(const struct neap_window *w, uint64_t from, uint64_t to);
 
 void neap_window_check(const struct neap_window *w);
