@@ -51,6 +51,13 @@ struct neap_value {
 /* The row of this name, or NULL. */
 const struct neap_attr *neap_attr_find(const struct neap_class *class, const char *name);
 
+/* The row's default. */
+void neap_attr_default(const struct neap_attr *attr, struct neap_value *value);
+
+/* Says that there is no such parameter, with the nearest name or why a gauge is none. */
+void neap_attr_unknown(
+  const struct neap_class *class, const char *layer, const char *name, char *why, size_t size);
+
 /* Reads text as this row's kind of value: type, unit, range, words, choices.  0, or negative and
  * `why` holds what was expected: `cannot read "20 parsecs" as a time such as "50ms"`. */
 int neap_attr_parse(

@@ -27,7 +27,7 @@ enum neap_note_kind {
 };
 
 struct neap_note {
-  struct neap_note *next;
+  struct neap_stack *stack; /* held while the note lives */
   uint8_t kind;             /* enum neap_note_kind */
   int code;
   uint32_t ticket;
@@ -67,9 +67,10 @@ struct neap_channel {
   uint32_t inboxes_room;
   uint64_t rx_bytes;          /* waiting in inboxes */
   uint64_t rx_limit;          /* beyond it reliable layers drop what is new (protocols 4) */
-  uint64_t max_message;       /* larger bodies are refused: "too big" */
+  uint64_t rx_dropped;        /* unreliable messages dropped because rx_limit was reached */
   uint32_t next_ticket;
-  bool listening;             /* a message handler is set; until then messages wait */
+  bool membership;            /* the stack gives views: only members can be sent to */
+  bool rejoin;                /* open a new stack as soon as this one is closed */
   void *host;                 /* for bindings */
   uint32_t id;                /* number in the world, for bindings */
 };
@@ -104,8 +105,13 @@ void neap_channel_free(struct neap_channel *channel);
 /* ---- for who drives the application ---- */
 
 /* The next row, the caller's: its note to free with neap_note_free, or its messages now allowed
- * in its inbox.  False when nothing waits, or only messages and no handler is set. */
+ * in its inbox.  False when nothing waits.  Messages that are allowed and not taken (no handler,
+ * a callback that waits) stay in their inbox, bounded by rx_limit. */
 bool neap_channel_next(struct neap_channel *channel, struct neap_row *row);
+
+/* Walks the inboxes that have allowed messages, in slot order: start at 0; NULL at the end. */
+struct neap_inbox *neap_channel_waiting(struct neap_channel *channel, uint32_t *slot);
+
 void neap_note_free(struct neap_note *note);
 
 /* The next allowed message of an inbox: the caller's; the end of its callback is neap_msg_free. */
@@ -114,6 +120,11 @@ struct neap_msg *neap_inbox_take(struct neap_channel *channel, struct neap_inbox
 /* The channel's side of the engine: what rises out of layers[0]. */
 void neap_channel_up(struct neap_channel *channel, struct neap_batch *batch);
 void neap_channel_event(struct neap_channel *channel, struct neap_event *event);
+/* The stack is closed for good: rejoin, or tell the application. */
+void neap_channel_closed(struct neap_channel *channel);
+void neap_channel_check(const struct neap_channel *channel);
+/* A peer is gone: so is its (empty) inbox. */
+void neap_channel_forget(struct neap_channel *channel, struct neap_peer *peer);
 /* There is room again in a class somebody was turned away from. */
 void neap_channel_room(struct neap_channel *channel, struct neap_peer *peer);
 

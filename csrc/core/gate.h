@@ -19,6 +19,8 @@
 
 #include "core/peer.h"
 
+struct neap_msg;
+
 enum { NEAP_GATE_OWNERS = 8 };
 
 struct neap_gate_position {

@@ -96,6 +96,7 @@ struct neap_stack {
   uint32_t gates_room;
   struct neap_layer *gate_owners[NEAP_GATE_OWNERS];
   struct neap_mover *moved, *moved_last; /* receipts and their like, for their owners */
+  struct neap_slab *filling;  /* bodies of this member's small messages go here */
   struct neap_msg *msgs;      /* pool of descriptors */
   struct neap_item *items;    /* pool of mailbox items */
   struct neap_event *events;  /* pool of events */
@@ -109,6 +110,9 @@ struct neap_stack {
   uint64_t strays;            /* messages dropped for a header whose layer is not here */
   uint64_t turns;
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
+  uint64_t max_body;          /* largest body a send may have: the transport's, or what frag makes
+                               * of it; layers set it in `open`, lower ones first */
+  uint32_t holders;           /* notes that point into the stack: it is buried after them */
   void *host;                 /* the simulated host, for its world */
 };
 
@@ -147,6 +151,25 @@ struct neap_change {
 };
 int neap_stack_set(struct neap_stack *stack, const struct neap_change *changes, unsigned count,
   char *why, size_t size);
+
+/* Frees what is left of a closed stack, when its last message has come back. */
+void neap_stack_bury(struct neap_stack *stack);
+
+/* Tells the owners of receipts, tallies and done marks what moved (core/receipt.h). */
+void neap_movers_tell(struct neap_stack *stack);
+
+/* Peers: made with the stack; peer_gone for those that left; freed with it (core/peer.h). */
+void neap_peers_open(struct neap_stack *stack);
+void neap_peers_collect(struct neap_stack *stack);
+void neap_peers_close(struct neap_stack *stack);
+void neap_peers_free(struct neap_stack *stack);
+
+/* Mailboxes (csrc/core/layer.c). */
+void neap_box_batch(struct neap_stack *stack, struct neap_mailbox *box, struct neap_batch *batch);
+void neap_box_event(struct neap_stack *stack, struct neap_mailbox *box,
+  const struct neap_event *event);
+struct neap_item *neap_box_take(struct neap_stack *stack, struct neap_mailbox *box);
+void neap_item_free(struct neap_stack *stack, struct neap_item *item);
 
 /* Runs every layer's check, and the frame's own. */
 void neap_stack_checks(const struct neap_stack *stack);

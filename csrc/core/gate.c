@@ -1,0 +1,116 @@
+#include "core/gate.h"
+
+#include "core/channel.h"
+#include "core/layer.h"
+
+#include <stdlib.h>
+
+static struct neap_gate_class *class_of(struct neap_stack *stack, const struct neap_peer *peer)
+{
+  uint32_t at = peer ? peer->slot + 1 : 0;
+  if (at >= stack->gates_room) {
+    uint32_t room = stack->gates_room ? stack->gates_room : 8;
+    while (room <= at) room *= 2;
+    stack->gates = realloc(stack->gates, room * sizeof *stack->gates);
+    NEAP_ASSERT(stack->gates);
+    for (uint32_t i = stack->gates_room; i < room; i++) stack->gates[i] = NULL;
+    stack->gates_room = room;
+  }
+  if (!stack->gates[at]) {
+    stack->gates[at] = calloc(1, sizeof **stack->gates);
+    NEAP_ASSERT(stack->gates[at]);
+  }
+  return stack->gates[at];
+}
+
+/* The layer's row, taken at its first word. */
+static unsigned row_of(struct neap_layer *layer)
+{
+  struct neap_stack *stack = layer->stack;
+  if (layer->gate_owner) return layer->gate_owner - 1u;
+  unsigned row = 0;
+  while (row < NEAP_GATE_OWNERS && stack->gate_owners[row]) row++;
+  NEAP_ASSERT(row < NEAP_GATE_OWNERS);
+  stack->gate_owners[row] = layer;
+  layer->gate_owner = (uint8_t)(row + 1);
+  return row;
+}
+
+static uint64_t ahead(uint64_t horizon, uint64_t at)
+{
+  return horizon > at ? horizon - at : 0;
+}
+
+/* Room of the class; half: whether each owner has at least half of its best room. */
+static struct neap_gate_position room_of(const struct neap_gate_class *class, bool *half)
+{
+  struct neap_gate_position room = {UINT64_MAX, UINT64_MAX};
+  *half = true;
+  for (unsigned i = 0; i < NEAP_GATE_OWNERS; i++) {
+    if (!class->owned[i]) continue;
+    uint64_t bytes = ahead(class->horizon[i].bytes, class->at.bytes);
+    uint64_t messages = ahead(class->horizon[i].messages, class->at.messages);
+    if (bytes < room.bytes) room.bytes = bytes;
+    if (messages < room.messages) room.messages = messages;
+    if (bytes < class->best[i] / 2 || !bytes) *half = false;
+  }
+  return room;
+}
+
+static void tell(struct neap_stack *stack, struct neap_gate_class *class, struct neap_peer *peer)
+{
+  bool half;
+  struct neap_gate_position room = room_of(class, &half);
+  /* A little room would be used up at once and wake the sender for every message. */
+  if (!class->wanted || !half || !room.messages) return;
+  class->wanted = false;
+  neap_channel_room(stack->channel, peer);
+}
+
+void neap_gate_horizon(
+  struct neap_layer *layer, struct neap_peer *peer, uint64_t bytes, uint64_t messages)
+{
+  struct neap_gate_class *class = class_of(layer->stack, peer);
+  unsigned row = row_of(layer);
+  uint64_t room = ahead(bytes, class->at.bytes);
+  if (!class->owned[row] || bytes < class->horizon[row].bytes || room > class->best[row])
+    class->best[row] = room; /* A lowered limit starts over. */
+  class->owned[row] = true;
+  class->horizon[row] = (struct neap_gate_position){bytes, messages};
+  tell(layer->stack, class, peer);
+}
+
+void neap_gate_open(struct neap_layer *layer, struct neap_peer *peer)
+{
+  if (!layer->gate_owner) return;
+  struct neap_gate_class *class = class_of(layer->stack, peer);
+  class->owned[layer->gate_owner - 1] = false;
+  tell(layer->stack, class, peer);
+}
+
+struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_peer *peer)
+{
+  return class_of(layer->stack, peer)->at;
+}
+
+bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m)
+{
+  struct neap_gate_class *class = class_of(stack, m->to);
+  bool half;
+  struct neap_gate_position room = room_of(class, &half);
+  if (!room.messages || (m->len > room.bytes && !half)) {
+    class->wanted = true;
+    return false;
+  }
+  class->at.bytes += m->len;
+  class->at.messages++;
+  m->charge = m->len;
+  m->charges = 1;
+  return true;
+}
+
+struct neap_gate_position neap_gate_room(struct neap_stack *stack, struct neap_peer *peer)
+{
+  bool half;
+  return room_of(class_of(stack, peer), &half);
+}

@@ -1,0 +1,211 @@
+/* Mailboxes, and what puts things into them. */
+
+#include "core/layer.h"
+
+#include "core/channel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Batches that wait in one mailbox grow together up to this: beyond it longer ones gain nothing. */
+enum { BATCH_MAX = 128, ITEMS_MAX = 1 << 20 };
+
+/* ---- mailboxes ---- */
+
+static struct neap_item *item_new(struct neap_stack *stack, struct neap_mailbox *box)
+{
+  struct neap_item *item = stack->items;
+  if (item)
+    stack->items = item->next;
+  else
+    item = malloc(sizeof *item);
+  NEAP_ASSERT(item);
+  item->next = NULL;
+  if (box->last)
+    box->last->next = item;
+  else
+    box->first = item;
+  box->last = item;
+  box->count++;
+  stack->pending++;
+  stack->items_out++;
+  NEAP_ASSERT(stack->items_out < ITEMS_MAX); /* The gate bounds what can be on its way. */
+  return item;
+}
+
+void neap_item_free(struct neap_stack *stack, struct neap_item *item)
+{
+  NEAP_ASSERT(stack->items_out);
+  stack->items_out--;
+  if (item->is_event) {
+    item->event->next = stack->events;
+    stack->events = item->event;
+    stack->events_out--;
+  }
+  item->next = stack->items;
+  stack->items = item;
+}
+
+struct neap_item *neap_box_take(struct neap_stack *stack, struct neap_mailbox *box)
+{
+  struct neap_item *item = box->first;
+  if (!item) return NULL;
+  box->first = item->next;
+  if (!box->first) box->last = NULL;
+  box->count--;
+  stack->pending--;
+  return item;
+}
+
+void neap_box_batch(struct neap_stack *stack, struct neap_mailbox *box, struct neap_batch *batch)
+{
+  struct neap_item *last = box->last;
+  if (last && !last->is_event && last->batch.count + batch->count <= BATCH_MAX &&
+      neap_same_run(last->batch.last, batch->first)) {
+    neap_batch_append(&last->batch, batch);
+    return;
+  }
+  struct neap_item *item = item_new(stack, box);
+  item->is_event = false;
+  item->batch = *batch;
+  *batch = (struct neap_batch){0};
+}
+
+void neap_box_event(
+  struct neap_stack *stack, struct neap_mailbox *box, const struct neap_event *event)
+{
+  struct neap_item *item = item_new(stack, box);
+  struct neap_event *copy = stack->events;
+  if (copy)
+    stack->events = copy->next;
+  else
+    copy = malloc(sizeof *copy);
+  NEAP_ASSERT(copy);
+  stack->events_out++;
+  *copy = *event;
+  copy->next = NULL;
+  item->is_event = true;
+  item->event = copy;
+}
+
+/* ---- passing ---- */
+
+/* The mailbox that a layer's upward traffic goes to. */
+static struct neap_mailbox *box_above(const struct neap_layer *layer)
+{
+  struct neap_stack *stack = layer->stack;
+  return layer->position ? stack->layers[layer->position - 1]->rising : &stack->top;
+}
+
+static struct neap_mailbox *box_below(const struct neap_layer *layer)
+{
+  struct neap_stack *stack = layer->stack;
+  if (layer->position + 1u == stack->count) return NULL;
+  return stack->layers[layer->position + 1]->falling;
+}
+
+/* Drops the messages whose last owner is this layer: nobody above may see them. */
+static void drop_strays(struct neap_layer *layer, struct neap_batch *batch)
+{
+  struct neap_batch keep = {0};
+  struct neap_msg *m;
+  while ((m = neap_take(batch))) {
+    if (m->marks & NEAP_STRAY && layer->position <= m->stray_below) {
+      layer->stack->strays++;
+      neap_msg_free(m);
+    } else {
+      neap_put(&keep, m);
+    }
+  }
+  *batch = keep;
+}
+
+static void pass(struct neap_stack *stack, struct neap_mailbox *box, struct neap_batch *batch)
+{
+  if (!batch->mixed) {
+    neap_box_batch(stack, box, batch);
+    return;
+  }
+  struct neap_batch run = {0};
+  struct neap_msg *m;
+  while ((m = neap_take(batch))) {
+    if (run.last && !neap_same_run(run.last, m)) neap_box_batch(stack, box, &run);
+    neap_put(&run, m);
+  }
+  neap_box_batch(stack, box, &run);
+}
+
+void neap_pass_up(struct neap_layer *layer, struct neap_batch *batch)
+{
+  if (batch->stray) drop_strays(layer, batch);
+  if (!batch->first) return;
+  pass(layer->stack, box_above(layer), batch);
+}
+
+void neap_pass_down(struct neap_layer *layer, struct neap_batch *batch)
+{
+  if (!batch->first) return;
+  struct neap_mailbox *box = box_below(layer);
+  NEAP_ASSERT(box); /* The lowest layer is a transport: it sends, it does not pass down. */
+  pass(layer->stack, box, batch);
+}
+
+void neap_pass_up_msg(struct neap_layer *layer, struct neap_msg *m)
+{
+  struct neap_batch batch = {0};
+  neap_put(&batch, m);
+  neap_pass_up(layer, &batch);
+}
+
+void neap_pass_down_msg(struct neap_layer *layer, struct neap_msg *m)
+{
+  struct neap_batch batch = {0};
+  neap_put(&batch, m);
+  neap_pass_down(layer, &batch);
+}
+
+void neap_event_up(struct neap_layer *layer, struct neap_event *event)
+{
+  event->origin = layer;
+  neap_box_event(layer->stack, box_above(layer), event);
+  neap_stack_ready(layer->stack);
+}
+
+void neap_event_down(struct neap_layer *layer, struct neap_event *event)
+{
+  struct neap_mailbox *box = box_below(layer);
+  event->origin = layer;
+  if (!box && event->query) { /* Nobody is below: the answer is none, from here. */
+    event->answered = event->none = true;
+    box = layer->rising;
+  }
+  if (box)
+    neap_box_event(layer->stack, box, event);
+  else
+    neap_event_drop(event);
+  neap_stack_ready(layer->stack);
+}
+
+void neap_ask_up(struct neap_layer *layer, struct neap_event *event)
+{
+  event->query = true;
+  neap_event_up(layer, event);
+}
+
+void neap_ask_down(struct neap_layer *layer, struct neap_event *event)
+{
+  event->query = true;
+  neap_event_down(layer, event);
+}
+
+void neap_trouble(struct neap_layer *layer, struct neap_peer *peer, const char *format, ...)
+{
+  struct neap_event event = {.kind = NEAP_EVENT_TROUBLE, .peer = neap_peer_ref(peer)};
+  int at = snprintf(event.text, sizeof event.text, "%s: ", layer->name);
+  va_list list;
+  va_start(list, format);
+  vsnprintf(event.text + at, sizeof event.text - (size_t)at, format, list);
+  va_end(list);
+  neap_event_up(layer, &event);
+}

@@ -1,0 +1,222 @@
+#include "core/msg.h"
+
+#include "core/layer.h"
+
+#include <stdlib.h>
+
+/* Free descriptors and slabs kept for reuse; what is beyond goes back to the system, so a burst does
+ * not stay in memory. */
+enum { MSGS_KEPT = 8192, SLABS_KEPT = 128 };
+
+/* For specs: the n-th allocation of a world fails.  Only paths that start at the application or at
+ * the wire ask; what a layer makes for itself has a reserve. */
+static bool may_allocate(struct neap_world *world)
+{
+  return ++world->allocations != world->fail_at;
+}
+
+/* ---- slabs ---- */
+
+struct neap_slab *neap_slab_new(struct neap_world *world, uint32_t size)
+{
+  struct neap_slab *slab = NULL;
+  may_allocate(world);
+  if (size <= NEAP_SLAB_BYTES) {
+    size = NEAP_SLAB_BYTES;
+    if ((slab = world->slabs)) {
+      world->slabs = slab->next;
+      world->slab_count--;
+    }
+  }
+  if (!slab) slab = malloc(sizeof *slab + size);
+  NEAP_ASSERT(slab);
+  slab->refs = 1;
+  slab->size = size;
+  slab->used = 0;
+  slab->background = false;
+  slab->next = NULL;
+  world->slab_out++;
+  return slab;
+}
+
+void neap_slab_free(struct neap_world *world, struct neap_slab *slab)
+{
+  NEAP_ASSERT(slab->refs);
+  if (--slab->refs) return;
+  NEAP_ASSERT(world->slab_out);
+  world->slab_out--;
+  if (slab->size != NEAP_SLAB_BYTES || world->slab_count >= SLABS_KEPT) {
+    free(slab);
+    return;
+  }
+  slab->next = world->slabs;
+  world->slabs = slab;
+  world->slab_count++;
+}
+
+/* ---- descriptors ---- */
+
+struct neap_msg *neap_msg_new(struct neap_stack *stack)
+{
+  struct neap_msg *m = stack->msgs;
+  if (m) {
+    stack->msgs = m->next;
+    stack->msgs_kept--;
+  } else {
+    m = malloc(stack->registry.size);
+    NEAP_ASSERT(m);
+  }
+  memset(m, 0, sizeof *m);
+  m->stack = stack;
+  m->refs = 1;
+  m->type = NEAP_TYPE_EMPTY;
+  m->marks = NEAP_NULL_BODY;
+  m->from = neap_peer_ref(stack->self);
+  stack->msgs_out++;
+  return m;
+}
+
+struct neap_msg *neap_msg_own(struct neap_layer *layer, struct neap_peer *to, unsigned flags)
+{
+  struct neap_msg *m = neap_msg_new(layer->stack);
+  m->marks |= NEAP_OWN;
+  if (layer->stack->world->background) m->marks |= NEAP_BACKGROUND;
+  m->flags = (uint16_t)flags;
+  m->to = neap_peer_ref(to);
+  return m;
+}
+
+static void give_back(struct neap_msg *m)
+{
+  struct neap_stack *stack = m->stack;
+  if (m->receipts || m->tally || m->done) neap_receipts_release(m);
+  if (m->slab) neap_slab_free(stack->world, m->slab);
+  neap_peer_unref(m->from);
+  if (m->to) neap_peer_unref(m->to);
+  NEAP_ASSERT(stack->msgs_out);
+  stack->msgs_out--;
+  if (stack->msgs_kept < MSGS_KEPT && !stack->closed) {
+    m->next = stack->msgs;
+    stack->msgs = m;
+    stack->msgs_kept++;
+  } else {
+    free(m);
+  }
+}
+
+void neap_msg_free(struct neap_msg *m)
+{
+  struct neap_stack *stack = m->stack;
+  NEAP_ASSERT(m->refs);
+  if (--m->refs) return;
+  while (m) { /* What it was made from goes with it; those are linked by `next`. */
+    struct neap_msg *origin = m->origin;
+    give_back(m);
+    while (origin && origin->next) {
+      struct neap_msg *next = origin->next;
+      NEAP_ASSERT(origin->refs == 1 && !origin->origin);
+      give_back(origin);
+      origin = next;
+    }
+    m = origin;
+  }
+  if (stack->closed && !stack->msgs_out && !stack->holders) neap_stack_bury(stack);
+}
+
+struct neap_msg *neap_msg_clone(const struct neap_msg *m)
+{
+  struct neap_msg *copy = neap_msg_new(m->stack);
+  struct neap_peer *self = copy->from;
+  memcpy(copy, m, m->stack->registry.size);
+  copy->next = NULL;
+  copy->refs = 1;
+  copy->charge = copy->charges = 0;
+  copy->receipts = NULL;
+  copy->tally = NULL;
+  copy->done = NULL;
+  copy->origin = NULL;
+  neap_peer_ref(copy->from);
+  neap_peer_unref(self);
+  neap_peer_ref(copy->to);
+  if (copy->slab) neap_slab_hold(copy->slab);
+  return copy;
+}
+
+struct neap_msg *neap_msg_again(struct neap_msg *m)
+{
+  if (m->refs > 1) return neap_msg_clone(m);
+  m->refs++;
+  return m;
+}
+
+void neap_msg_body(struct neap_msg *m, const void *bytes, uint32_t len)
+{
+  struct neap_world *world = m->stack->world;
+  struct neap_slab *slab = m->stack->filling;
+  if (!slab || slab->size - slab->used < len) {
+    if (slab &&
+        len <= NEAP_SLAB_BYTES / 4) { /* A larger body gets its own; the rest is still good. */
+      neap_slab_free(world, slab);
+      m->stack->filling = slab = NULL;
+    }
+    if (len > NEAP_SLAB_BYTES / 4) {
+      slab = neap_slab_new(world, len);
+    } else {
+      slab = m->stack->filling = neap_slab_new(world, NEAP_SLAB_BYTES);
+    }
+  }
+  uint8_t *at = slab->at + slab->used;
+  if (len) memcpy(at, bytes, len);
+  slab->used += len;
+  neap_msg_slice(m, slab, at, len);
+  if (slab != m->stack->filling) neap_slab_free(world, slab); /* The message holds it now. */
+}
+
+void neap_msg_slice(struct neap_msg *m, struct neap_slab *slab, const uint8_t *at, uint32_t len)
+{
+  neap_slab_hold(slab);
+  if (m->slab) neap_slab_free(m->stack->world, m->slab);
+  m->slab = slab;
+  m->body = at;
+  m->len = len;
+  m->type = NEAP_TYPE_BYTES;
+  m->marks &= (uint8_t)~NEAP_NULL_BODY;
+}
+
+void neap_msg_from(struct neap_msg *m, struct neap_peer *from)
+{
+  neap_peer_ref(from);
+  neap_peer_unref(m->from);
+  m->from = from;
+}
+
+void neap_msg_to(struct neap_msg *m, struct neap_peer *to)
+{
+  neap_peer_ref(to);
+  if (m->to) neap_peer_unref(m->to);
+  m->to = to;
+}
+
+/* ---- batches ---- */
+
+void neap_batch_append(struct neap_batch *batch, struct neap_batch *more)
+{
+  if (!more->first) return;
+  if (batch->last) {
+    batch->mixed |= more->mixed || !neap_same_run(batch->last, more->first);
+    batch->last->next = more->first;
+    batch->last = more->last;
+    batch->count += more->count;
+    batch->bytes += more->bytes;
+    batch->stray |= more->stray;
+  } else {
+    *batch = *more;
+  }
+  *more = (struct neap_batch){0};
+}
+
+void neap_batch_free(struct neap_batch *batch)
+{
+  struct neap_msg *m;
+  while ((m = neap_take(batch))) neap_msg_free(m);
+}
