@@ -19,6 +19,7 @@ struct neap_found_row {
   struct neap_peer *peer; /* counted */
   struct neap_addr place;
   uint8_t bits;           /* 1 has joined, 2 is coordinator; of a DONE: 1 left, 2 split */
+  uint32_t members;       /* in its view, when it said so; 0 unknown */
 };
 
 struct neap_found {

@@ -33,6 +33,7 @@ enum neap_own_protocol {
   NEAP_OWN_FC = 1028,      /* receivers' windows */
   NEAP_OWN_STATE = 1029,   /* state transfer in mode applied */
   NEAP_OWN_STABLE = 1030,
+  NEAP_OWN_PING = 1031,    /* how many members the answerer's view has */
   NEAP_OWN_FIFO = 1100,
   NEAP_OWN_FIFO_LUA = 1101,
 };
@@ -54,6 +55,10 @@ NEAP_HEADER(neap_tp_head, NEAP_TP_HEAD)
 NEAP_HEADER(neap_ping_head, NEAP_PING_HEAD)
 
 enum { NEAP_PING_REQUEST = 1, NEAP_PING_RESPONSE = 2 };
+
+/* Ours, beside a response (protocols 8). */
+#define NEAP_PING_OWN_HEAD(FIELD, WHEN) FIELD(cint, members, "in the view of who answers")
+NEAP_HEADER(neap_ping_own_head, NEAP_PING_OWN_HEAD)
 
 /* One discovery record of a payload (not a header, but read by the same code). */
 #define NEAP_PING_RECORD(FIELD, WHEN)                                                              \
@@ -79,6 +84,16 @@ enum neap_gms_type {
   NEAP_GMS_GET_DIGEST = 13, NEAP_GMS_DIGEST_RSP = 14, NEAP_GMS_INSTALL_DIGEST = 15,
   NEAP_GMS_GET_VIEW = 16,
 };
+
+/* Ours, beside it or alone (protocols 2 and 8). */
+#define NEAP_GMS_OWN_HEAD(FIELD, WHEN)                                                             \
+  FIELD(u8, type, "1 epochs, 2 installed, 3 excluded")                                             \
+  WHEN(bytes, epochs, type, NEAP_IN(1), "u32 epoch and u8 mode for each row of the digest")        \
+  WHEN(clong, number, type, NEAP_IN(2) | NEAP_IN(3), "of the view that was installed or excludes") \
+  WHEN(addr, creator, type, NEAP_IN(3), "of that view")
+NEAP_HEADER(neap_gms_own_head, NEAP_GMS_OWN_HEAD)
+
+enum { NEAP_GMS_EPOCHS = 1, NEAP_GMS_INSTALLED = 2, NEAP_GMS_EXCLUDED = 3 };
 
 #define NEAP_STABLE_HEAD(FIELD, WHEN)                                                              \
   FIELD(i8, type, "1 vote (gossip), 2 stability")                                                  \
