@@ -1,0 +1,244 @@
+/* down: messages are encoded at once into the open packet of their destination.
+ *
+ *   slab   [ sent packet |gap|version..src cluster count|type message|type
+ * message|....... ] ^begin            count_at ^first                     ^w.at
+ *
+ * A list of one message is sent as a single message: its shorter head is
+ * written so that it ends where the message's headers begin, over the end of
+ * the list's head.  The end of a slab whose packet was short serves the next
+ * packet.
+ *
+ * Invariant: a bundle beyond the first has a destination exactly while its
+ * packet is open, and that member's state knows it. */
+
+#include "layers/transport/transport.h"
+
+/* A packet opens in the rest of a slab only with room for eight kilobytes: acks
+ * and heartbeats fill a slab to its end, and bulk traffic still gets whole
+ * packets. */
+enum { REST_MIN = 8192 };
+
+/* Of a single message: version, bits, type, leading byte, flags; and a member's
+ * address. */
+enum { HEAD_BYTES = 8, ADDR_BYTES = 17 };
+enum { DESTINATION = 1, SOURCE = 2 }; /* the leading byte */
+
+static void rest_keep(struct neap_transport *t, struct neap_slab *slab) {
+  if (!t->rest && slab->size - slab->used >= REST_MIN)
+    t->rest = slab;
+  else
+    neap_slab_free(neap_world_of(&t->layer), slab);
+}
+
+/* The packet is done with; its destination stays. */
+static void packet_close(struct neap_transport *t, struct neap_bundle *b) {
+  b->slab->used = (uint32_t)(b->w.at - b->slab->at + 7) & ~7u;
+  if (b->slab->used > b->slab->size)
+    b->slab->used = b->slab->size;
+  rest_keep(t, b->slab);
+  b->slab = NULL;
+  t->open &= ~((uint32_t)1 << (b - t->bundles));
+}
+
+static void packet_open(struct neap_transport *t, struct neap_bundle *b,
+                        bool fresh) {
+  struct neap_stack *stack = t->layer.stack;
+  if (t->rest && !fresh) {
+    b->slab = t->rest;
+    t->rest = NULL;
+  } else {
+    b->slab = neap_slab_new(stack->world, NEAP_SLAB_BYTES);
+  }
+  uint32_t room = b->slab->size - b->slab->used;
+  if (room > t->packet_limit)
+    room = (uint32_t)t->packet_limit;
+  b->begin = b->slab->at + b->slab->used;
+  b->w = (struct neap_writer){b->begin, b->begin + room, false};
+  b->count_at = neap_packet_list(&b->w, t->version, b->to ? &b->to->addr : NULL,
+                                 &stack->self->addr,
+                                 (const char *)t->cluster.at, t->cluster.len);
+  NEAP_ASSERT(
+      b->count_at); /* PACKET_LEAST has room for the longest cluster name. */
+  b->first = b->w.at;
+  b->count = 0;
+  b->background = true;
+  t->open |= (uint32_t)1 << (b - t->bundles);
+}
+
+/* Turns a list of one into a single message; returns where that begins.
+ *
+ *   list     version bits dest src cluster count | type leading flags [src]
+ * headers ... single           version bits type leading flags [dest] src [   ]
+ * headers ... */
+static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b) {
+  bool own_source = b->first[2] & SOURCE;
+  uint8_t *headers = b->first + 5;
+  uint8_t head[HEAD_BYTES + 2 * ADDR_BYTES];
+  struct neap_writer w = {head, head + sizeof head, false};
+  neap_write_u16(&w, t->version);
+  neap_write_u8(&w, b->to ? 0 : NEAP_PACKET_MULTICAST);
+  neap_write_bytes(&w, b->first, 2);
+  neap_write_u8(&w, b->to ? DESTINATION | SOURCE : SOURCE);
+  neap_write_bytes(&w, b->first + 3, 2);
+  if (b->to)
+    neap_write_addr(&w, &b->to->addr);
+  if (!own_source)
+    neap_write_addr(&w, &t->layer.stack->self->addr);
+  size_t len = (size_t)(w.at - head);
+  NEAP_ASSERT(!w.full && (size_t)(headers - b->begin) >= len);
+  memcpy(headers - len, head, len);
+  t->single++;
+  return headers - len;
+}
+
+static void packet_leave(struct neap_transport *t, struct neap_bundle *b) {
+  uint8_t *begin = b->begin;
+  if (b->count == 1)
+    begin = make_single(t, b);
+  else if (b->count)
+    neap_packet_close(b->count_at, b->count);
+  if (b->count)
+    t->leave(t, b->to ? &b->place : NULL, b->slab, begin,
+             (uint32_t)(b->w.at - begin), b->background);
+  packet_close(t, b);
+}
+
+/* What is open leaves, and the bundle is free for another destination. */
+static void bundle_release(struct neap_transport *t, struct neap_bundle *b) {
+  if (b->slab)
+    packet_leave(t, b);
+  if (!b->to)
+    return;
+  struct neap_place *p = neap_peer_state_have(&t->layer, b->to);
+  if (p)
+    p->bundle = 0;
+  neap_peer_unref(b->to);
+  b->to = NULL;
+}
+
+void neap_transport_flush(struct neap_transport *t) {
+  while (t->open)
+    bundle_release(t, &t->bundles[__builtin_ctz(t->open)]);
+}
+
+void neap_transport_forsake(struct neap_transport *t, struct neap_place *p) {
+  if (p->bundle)
+    bundle_release(t, &t->bundles[p->bundle]);
+}
+
+/* The bundle of the destination of `m`; NULL when it is not known where that
+ * is. */
+static struct neap_bundle *bundle_for(struct neap_transport *t,
+                                      const struct neap_msg *m) {
+  if (!m->to)
+    return &t->bundles[0];
+  struct neap_place *p = neap_transport_place(t, m->to);
+  if (!p)
+    return NULL;
+  if (!p->bundle) {
+    t->next = t->next % (NEAP_BUNDLES - 1) + 1;
+    struct neap_bundle *b = &t->bundles[t->next];
+    bundle_release(t, b);
+    b->to = neap_peer_ref(m->to);
+    b->place = p->at;
+    p->bundle = (uint8_t)t->next;
+  }
+  return &t->bundles[p->bundle];
+}
+
+static bool encode(struct neap_transport *t, struct neap_bundle *b,
+                   const struct neap_msg *m) {
+  struct neap_stack *stack = t->layer.stack;
+  struct neap_writer w = b->w;
+  neap_packet_message(&w, &stack->registry, m,
+                      m->from == stack->self ? NULL : &m->from->addr, NULL, 0);
+  if (w.full)
+    return false;
+  b->w.at = w.at;
+  b->count++;
+  b->background &= (m->marks & NEAP_BACKGROUND) != 0;
+  t->sent++;
+  return true;
+}
+
+/* A message that does not fit what is usual goes alone, in the largest packet
+ * the wire takes. */
+static void send_alone(struct neap_transport *t, struct neap_bundle *b,
+                       const struct neap_msg *m) {
+  uint32_t room = b->slab->size - b->slab->used;
+  b->w.end = b->begin + (room < t->datagram_most ? room : t->datagram_most);
+  if (encode(t, b, m))
+    t->oversize++;
+  else
+    t->too_big++;
+  packet_leave(t, b);
+}
+
+static void send(struct neap_transport *t, const struct neap_msg *m) {
+  struct neap_bundle *b = bundle_for(t, m);
+  if (!b) {
+    t->homeless++;
+    return;
+  }
+  if (!b->slab)
+    packet_open(t, b, false);
+  if (!encode(t, b, m)) {
+    packet_leave(t, b);
+    packet_open(t, b, true);
+    if (!encode(t, b, m))
+      send_alone(t, b, m);
+  }
+  if (m->flags & NEAP_DONT_BUNDLE)
+    t->urgent = true;
+  if (m->flags & NEAP_DONT_BUNDLE || !b->slab)
+    bundle_release(t, b);
+}
+
+/* To this very member, or its own multicast: up again, as if it had come from
+ * the wire.  Whoever holds the descriptor keeps it as it is. */
+static void loop(struct neap_transport *t, struct neap_msg *m,
+                 struct neap_batch *up) {
+  t->looped++;
+  neap_put(up, neap_msg_clone(m));
+}
+
+void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch) {
+  struct neap_transport *t = (struct neap_transport *)layer;
+  struct neap_batch up = {0};
+  struct neap_msg *m;
+  while ((m = neap_take(batch))) {
+    *neap_tp_head_put(m, layer) = (struct neap_tp_head){.cluster = t->cluster};
+    if (m->to && m->to->self) {
+      loop(t, m, &up);
+    } else {
+      send(t, m);
+      if (!m->to && t->loops && !(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK)))
+        loop(t, m, &up);
+    }
+    neap_msg_free(m);
+  }
+  neap_pass_up(layer, &up);
+}
+
+/* ---- life of the bundles ---- */
+
+void neap_transport_bundles_end(struct neap_transport *t) {
+  neap_transport_flush(t);
+  if (t->rest)
+    neap_slab_free(neap_world_of(&t->layer), t->rest);
+  t->rest = NULL;
+}
+
+void neap_transport_bundles_check(const struct neap_transport *t) {
+  for (uint32_t i = 0; i < NEAP_BUNDLES; i++) {
+    const struct neap_bundle *b = &t->bundles[i];
+    NEAP_ASSERT(!b->slab == !(t->open >> i & 1));
+    if (i)
+      NEAP_ASSERT(!b->slab == !b->to);
+    if (!b->to)
+      continue;
+    const struct neap_place *p = neap_peer_state_have(&t->layer, b->to);
+    NEAP_ASSERT(p && p->bundle == i);
+  }
+  NEAP_ASSERT(!t->rest || t->rest->size - t->rest->used >= REST_MIN);
+}
