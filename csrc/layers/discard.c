@@ -19,38 +19,34 @@ struct discard {
 
 #define AT(member) offsetof(struct discard, member)
 static const struct neap_attr discard_attrs[] = {
-    {NEAP_PARAM, "up", AT(up), "", 0, 0, 1000000, .type = NEAP_REAL,
-     .live = NEAP_NOW,
-     .doc = "Chance that a message coming up is lost; 0 loses none, 1 all."},
-    {NEAP_PARAM, "down", AT(down), "", 0, 0, 1000000, .type = NEAP_REAL,
-     .live = NEAP_NOW,
-     .doc = "Chance that a message going down is lost; 0 loses none, 1 all."},
-    {NEAP_PARAM, "from", AT(from), "", .type = NEAP_TEXT, .text = "",
-     .live = NEAP_NOW,
-     .doc = "Lose only what this member (name or address) has sent, on its way "
-            "up; empty: anybody."},
-    {NEAP_COUNTER, "dropped_up", AT(dropped_up), "messages",
-     .doc = "Lost on the way up."},
-    {NEAP_COUNTER, "dropped_down", AT(dropped_down), "messages",
-     .doc = "Lost on the way down."},
-    {NEAP_COUNTER, "passed_up", AT(passed_up), "messages",
-     .doc = "Spared on the way up."},
-    {NEAP_COUNTER, "passed_down", AT(passed_down), "messages",
-     .doc = "Spared on the way down."},
-    {NEAP_END},
+  {NEAP_PARAM, "up", AT(up), "", 0, 0, 1000000, .type = NEAP_REAL, .live = NEAP_NOW,
+    .doc = "Chance that a message coming up is lost; 0 loses none, 1 all."},
+  {NEAP_PARAM, "down", AT(down), "", 0, 0, 1000000, .type = NEAP_REAL, .live = NEAP_NOW,
+    .doc = "Chance that a message going down is lost; 0 loses none, 1 all."},
+  {NEAP_PARAM, "from", AT(from), "", .type = NEAP_TEXT, .text = "", .live = NEAP_NOW,
+    .doc = "Lose only what this member (name or address) has sent, on its way "
+           "up; empty: anybody."},
+  {NEAP_COUNTER, "dropped_up", AT(dropped_up), "messages", .doc = "Lost on the way up."},
+  {NEAP_COUNTER, "dropped_down", AT(dropped_down), "messages", .doc = "Lost on the way down."},
+  {NEAP_COUNTER, "passed_up", AT(passed_up), "messages", .doc = "Spared on the way up."},
+  {NEAP_COUNTER, "passed_down", AT(passed_down), "messages", .doc = "Spared on the way down."},
+  {NEAP_END},
 };
 
-static bool meant(const struct discard *d, const struct neap_peer *from) {
+static bool meant(const struct discard *d, const struct neap_peer *from)
+{
   char text[NEAP_ADDR_TEXT];
   return !*d->from || !strcmp(d->from, neap_peer_text(from, text)) ||
          !strcmp(d->from, neap_addr_text(&from->addr, text));
 }
 
-static bool lost(struct discard *d, double chance) {
+static bool lost(struct discard *d, double chance)
+{
   return neap_random_chance(&d->layer.stack->random, chance);
 }
 
-static void discard_down(struct neap_layer *layer, struct neap_batch *batch) {
+static void discard_down(struct neap_layer *layer, struct neap_batch *batch)
+{
   struct discard *d = (struct discard *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
@@ -71,7 +67,8 @@ static void discard_down(struct neap_layer *layer, struct neap_batch *batch) {
   neap_pass_down(layer, &out);
 }
 
-static void discard_up(struct neap_layer *layer, struct neap_batch *batch) {
+static void discard_up(struct neap_layer *layer, struct neap_batch *batch)
+{
   struct discard *d = (struct discard *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
@@ -94,11 +91,11 @@ static void discard_up(struct neap_layer *layer, struct neap_batch *batch) {
 }
 
 const struct neap_class neap_discard = {
-    .name = "discard",
-    .doc = "Loses messages on purpose, each with a given chance.",
-    .breaks = "mcast_reliable mcast_fifo ucast_reliable ucast_fifo",
-    .size = sizeof(struct discard),
-    .attrs = discard_attrs,
-    .down = discard_down,
-    .up = discard_up,
+  .name = "discard",
+  .doc = "Loses messages on purpose, each with a given chance.",
+  .breaks = "mcast_reliable mcast_fifo ucast_reliable ucast_fifo",
+  .size = sizeof(struct discard),
+  .attrs = discard_attrs,
+  .down = discard_down,
+  .up = discard_up,
 };

@@ -30,155 +30,143 @@ struct udp {
 
 #define AT(member) offsetof(struct udp, member)
 static const struct neap_attr udp_attrs[] = {
-    {NEAP_PARAM, "group", AT(group), "", .type = NEAP_TEXT,
-     .text = "239.7.7.7:7600",
-     .doc = "Address and port that everybody listens to: a multicast address."},
-    {NEAP_PARAM, "bind", AT(bind), "", .type = NEAP_TEXT, .text = "auto",
-     .doc = "Address of this member's own socket; auto: the interface's, or "
-            "127.0.0.1 when no "
-            "interface is named."},
-    {NEAP_PARAM, "interface", AT(interface), "", .type = NEAP_TEXT, .text = "",
-     .doc = "Name of the interface for the group, such as eth0; empty: the one "
-            "with the address in "
-            "`bind`."},
-    {NEAP_PARAM, "port", AT(bind_port), "", 0, 0, 65535,
-     .doc = "Of its own socket; 0: any free one."},
-    {NEAP_PARAM, "port_range", AT(port_range), "ports", 10, 0, 1000,
-     .doc = "When `port` is taken, so many after it are tried. Without effect "
-            "while port is 0."},
-    {NEAP_PARAM, "ttl", AT(ttl), "hops", 8, 0, 255,
-     .doc = "How many routers a multicast may pass; 0: it stays on this host."},
-    {NEAP_PARAM, "receive_buffer", AT(receive_buffer), "bytes", 8u << 20, 0,
-     1u << 30,
-     .doc = "Asked of the kernel for each socket; see receive_granted. 0: the "
-            "kernel's default."},
-    {NEAP_PARAM, "send_buffer", AT(send_buffer), "bytes", 2u << 20, 0, 1u << 30,
-     .doc = "Asked of the kernel; see send_granted. 0: the kernel's default."},
-    {NEAP_PARAM, "offload", AT(offload), "", 1, .type = NEAP_BOOL,
-     .doc = "Let the kernel cut and join runs of equal packets, where it can."},
-    {NEAP_PARAM, "version", AT(version), "", .type = NEAP_TEXT, .text = "5.5.6",
-     .doc = "Version in each packet; one with another major or minor number is "
-            "dropped."},
-    NEAP_TRANSPORT_ATTRS,
-    {NEAP_GAUGE, "port_number", AT(port_number), "",
-     .doc = "Port of this member's own socket."},
-    {NEAP_GAUGE, "receive_granted", AT(receive_granted), "bytes",
-     .doc =
-         "What the kernel gave, by its own count; windows are sized from it."},
-    {NEAP_GAUGE, "send_granted", AT(send_granted), "bytes",
-     .doc = "The same for sending."},
-    {NEAP_COUNTER, "packets_sent", AT(counts.packets_sent), "packets",
-     .doc = "Left."},
-    {NEAP_COUNTER, "packets_received", AT(counts.packets_received), "packets",
-     .doc = "Came."},
-    {NEAP_COUNTER, "bytes_sent", AT(counts.bytes_sent), "bytes",
-     .doc = "In packets that left."},
-    {NEAP_COUNTER, "bytes_received", AT(counts.bytes_received), "bytes",
-     .doc = "In packets."},
-    {NEAP_COUNTER, "send_blocked", AT(counts.send_blocked), "packets",
-     .doc = "The kernel had no room: tried again, in the end dropped."},
-    {NEAP_COUNTER, "send_refused", AT(counts.send_refused), "packets",
-     .doc = "The kernel's rules forbade it (a firewall): as good as lost on "
-            "the way."},
-    {NEAP_COUNTER, "send_errors", AT(counts.send_errors), "packets",
-     .doc = "Failed to leave for any other reason."},
-    {NEAP_COUNTER, "receive_errors", AT(counts.receive_errors), "packets",
-     .doc =
-         "Reading failed, mostly an answer that nobody listens at some place."},
-    {NEAP_COUNTER, "receive_overflow", AT(counts.receive_overflow), "packets",
-     .doc = "Dropped by the kernel because the receive buffer was full."},
-    {NEAP_END},
+  {NEAP_PARAM, "group", AT(group), "", .type = NEAP_TEXT, .text = "239.7.7.7:7600",
+    .doc = "Address and port that everybody listens to: a multicast address."},
+  {NEAP_PARAM, "bind", AT(bind), "", .type = NEAP_TEXT, .text = "auto",
+    .doc = "Address of this member's own socket; auto: the interface's, or "
+           "127.0.0.1 when no "
+           "interface is named."},
+  {NEAP_PARAM, "interface", AT(interface), "", .type = NEAP_TEXT, .text = "",
+    .doc = "Name of the interface for the group, such as eth0; empty: the one "
+           "with the address in "
+           "`bind`."},
+  {NEAP_PARAM, "port", AT(bind_port), "", 0, 0, 65535,
+    .doc = "Of its own socket; 0: any free one."},
+  {NEAP_PARAM, "port_range", AT(port_range), "ports", 10, 0, 1000,
+    .doc = "When `port` is taken, so many after it are tried. Without effect "
+           "while port is 0."},
+  {NEAP_PARAM, "ttl", AT(ttl), "hops", 8, 0, 255,
+    .doc = "How many routers a multicast may pass; 0: it stays on this host."},
+  {NEAP_PARAM, "receive_buffer", AT(receive_buffer), "bytes", 8u << 20, 0, 1u << 30,
+    .doc = "Asked of the kernel for each socket; see receive_granted. 0: the "
+           "kernel's default."},
+  {NEAP_PARAM, "send_buffer", AT(send_buffer), "bytes", 2u << 20, 0, 1u << 30,
+    .doc = "Asked of the kernel; see send_granted. 0: the kernel's default."},
+  {NEAP_PARAM, "offload", AT(offload), "", 1, .type = NEAP_BOOL,
+    .doc = "Let the kernel cut and join runs of equal packets, where it can."},
+  {NEAP_PARAM, "version", AT(version), "", .type = NEAP_TEXT, .text = "5.5.6",
+    .doc = "Version in each packet; one with another major or minor number is "
+           "dropped."},
+  NEAP_TRANSPORT_ATTRS,
+  {NEAP_GAUGE, "port_number", AT(port_number), "", .doc = "Port of this member's own socket."},
+  {NEAP_GAUGE, "receive_granted", AT(receive_granted), "bytes",
+    .doc = "What the kernel gave, by its own count; windows are sized from it."},
+  {NEAP_GAUGE, "send_granted", AT(send_granted), "bytes", .doc = "The same for sending."},
+  {NEAP_COUNTER, "packets_sent", AT(counts.packets_sent), "packets", .doc = "Left."},
+  {NEAP_COUNTER, "packets_received", AT(counts.packets_received), "packets", .doc = "Came."},
+  {NEAP_COUNTER, "bytes_sent", AT(counts.bytes_sent), "bytes", .doc = "In packets that left."},
+  {NEAP_COUNTER, "bytes_received", AT(counts.bytes_received), "bytes", .doc = "In packets."},
+  {NEAP_COUNTER, "send_blocked", AT(counts.send_blocked), "packets",
+    .doc = "The kernel had no room: tried again, in the end dropped."},
+  {NEAP_COUNTER, "send_refused", AT(counts.send_refused), "packets",
+    .doc = "The kernel's rules forbade it (a firewall): as good as lost on "
+           "the way."},
+  {NEAP_COUNTER, "send_errors", AT(counts.send_errors), "packets",
+    .doc = "Failed to leave for any other reason."},
+  {NEAP_COUNTER, "receive_errors", AT(counts.receive_errors), "packets",
+    .doc = "Reading failed, mostly an answer that nobody listens at some place."},
+  {NEAP_COUNTER, "receive_overflow", AT(counts.receive_overflow), "packets",
+    .doc = "Dropped by the kernel because the receive buffer was full."},
+  {NEAP_END},
 };
 
 /* Gauges and counters as they are now. */
-static void show(struct udp *u) { u->counts = u->port->counts; }
-
-static void leave(struct neap_transport *t, const struct neap_addr *to,
-                  struct neap_slab *slab, const uint8_t *at, uint32_t len,
-                  bool background) {
-  struct neap_world *world = neap_world_of(&t->layer);
-  world->class->port_send(((struct udp *)t)->port, to, slab, at, len,
-                          background);
+static void show(struct udp *u)
+{
+  u->counts = u->port->counts;
 }
 
-static void arrived(struct neap_layer *layer, struct neap_slab *slab,
-                    const uint8_t *at, uint32_t len,
-                    const struct neap_addr *from) {
+static void leave(struct neap_transport *t, const struct neap_addr *to, struct neap_slab *slab,
+  const uint8_t *at, uint32_t len, bool background)
+{
+  struct neap_world *world = neap_world_of(&t->layer);
+  world->class->port_send(((struct udp *)t)->port, to, slab, at, len, background);
+}
+
+static void arrived(struct neap_layer *layer, struct neap_slab *slab, const uint8_t *at,
+  uint32_t len, const struct neap_addr *from)
+{
   struct udp *u = (struct udp *)layer;
   neap_transport_arrived(&u->t, slab, at, len, from);
   show(u);
 }
 
 /* An address without a port: "127.0.0.1", "::1". */
-static bool read_address(const char *text, struct neap_addr *addr) {
+static bool read_address(const char *text, struct neap_addr *addr)
+{
   char with_port[NEAP_ADDR_TEXT];
   const char *form = strchr(text, ':') ? "[%s]:0" : "%s:0";
   int len = snprintf(with_port, sizeof with_port, form, text);
-  return len > 0 && (size_t)len < sizeof with_port &&
-         neap_addr_parse(with_port, addr) && addr->kind == NEAP_ADDR_IP;
+  return len > 0 && (size_t)len < sizeof with_port && neap_addr_parse(with_port, addr) &&
+         addr->kind == NEAP_ADDR_IP;
 }
 
-static bool multicast(const struct neap_addr *a) {
+static bool multicast(const struct neap_addr *a)
+{
   return a->kind == NEAP_ADDR_IP && a->port &&
          (a->size == 4 ? (a->bytes[0] & 0xf0) == 0xe0 : a->bytes[0] == 0xff);
 }
 
-static bool read_bind(const struct udp *u, struct neap_addr *addr) {
+static bool read_bind(const struct udp *u, struct neap_addr *addr)
+{
   *addr = (struct neap_addr){.kind = NEAP_ADDR_NONE};
-  if (strcmp(u->bind, "auto"))
-    return read_address(u->bind, addr);
+  if (strcmp(u->bind, "auto")) return read_address(u->bind, addr);
   return *u->interface || read_address("127.0.0.1", addr);
 }
 
-static int read_spec(struct udp *u, struct neap_port_spec *spec,
-                     struct neap_trail *trail) {
+static int read_spec(struct udp *u, struct neap_port_spec *spec, struct neap_trail *trail)
+{
   *spec = (struct neap_port_spec){
-      .ttl = (uint8_t)u->ttl,
-      .loop = true,
-      .receive_buffer = (uint32_t)u->receive_buffer,
-      .send_buffer = (uint32_t)u->send_buffer,
-      .offload = u->offload,
+    .ttl = (uint8_t)u->ttl,
+    .loop = true,
+    .receive_buffer = (uint32_t)u->receive_buffer,
+    .send_buffer = (uint32_t)u->send_buffer,
+    .offload = u->offload,
   };
   if (!neap_addr_parse(u->group, &spec->group) || !multicast(&spec->group))
-    return neap_trail(trail, NEAP_CONFIG,
-                      "group %s is no multicast address and port", u->group);
+    return neap_trail(trail, NEAP_CONFIG, "group %s is no multicast address and port", u->group);
   if (!read_bind(u, &spec->bind))
     return neap_trail(trail, NEAP_CONFIG, "bind %s is no address", u->bind);
   if (strlen(u->interface) >= sizeof spec->interface)
-    return neap_trail(trail, NEAP_CONFIG, "interface %s: no such interface",
-                      u->interface);
+    return neap_trail(trail, NEAP_CONFIG, "interface %s: no such interface", u->interface);
   snprintf(spec->interface, sizeof spec->interface, "%s", u->interface);
   if (!neap_transport_version(u->version, &u->t.version))
-    return neap_trail(trail, NEAP_CONFIG, "version %s is not like 5.5.6",
-                      u->version);
+    return neap_trail(trail, NEAP_CONFIG, "version %s is not like 5.5.6", u->version);
   return 0;
 }
 
 /* ---- life ---- */
 
-static int udp_open(struct neap_layer *layer, struct neap_trail *trail) {
+static int udp_open(struct neap_layer *layer, struct neap_trail *trail)
+{
   struct udp *u = (struct udp *)layer;
   struct neap_world *world = neap_world_of(layer);
   struct neap_port_spec spec;
   int code = read_spec(u, &spec, trail);
-  if (code)
-    return code;
+  if (code) return code;
 
   uint64_t last = u->bind_port ? u->bind_port + u->port_range : 0;
-  if (last > 65535)
-    last = 65535;
+  if (last > 65535) last = 65535;
   for (uint64_t port = u->bind_port; port <= last; port++) {
     struct neap_trail why = {0};
     spec.bind.port = (uint16_t)port;
-    code =
-        world->class->port_open(world, layer, &spec, arrived, &u->port, &why);
+    code = world->class->port_open(world, layer, &spec, arrived, &u->port, &why);
     if (!code || code != NEAP_ADDRESS || port == last) {
       *trail = why;
       break;
     }
   }
-  if (code)
-    return code;
+  if (code) return code;
 
   u->port_number = u->port->local.port;
   u->receive_granted = u->port->receive_granted;
@@ -191,19 +179,21 @@ static int udp_open(struct neap_layer *layer, struct neap_trail *trail) {
   return 0;
 }
 
-static void push(struct udp *u) {
+static void push(struct udp *u)
+{
   neap_world_of(&u->t.layer)->class->port_flush(u->port);
   u->t.urgent = false;
 }
 
-static void udp_down(struct neap_layer *layer, struct neap_batch *batch) {
+static void udp_down(struct neap_layer *layer, struct neap_batch *batch)
+{
   struct udp *u = (struct udp *)layer;
   neap_transport_down(layer, batch);
-  if (u->t.urgent)
-    push(u);
+  if (u->t.urgent) push(u);
 }
 
-static void udp_still(struct neap_layer *layer) {
+static void udp_still(struct neap_layer *layer)
+{
   struct udp *u = (struct udp *)layer;
   neap_transport_flush(&u->t);
   push(u);
@@ -211,33 +201,30 @@ static void udp_still(struct neap_layer *layer) {
 }
 
 static int udp_may(const struct neap_layer *layer, const struct neap_attr *attr,
-                   const struct neap_value *value, char *why, size_t size) {
+  const struct neap_value *value, char *why, size_t size)
+{
   struct neap_addr addr;
   uint16_t version;
   const char *text = value->text;
   (void)layer;
-  if (!strcmp(attr->name, "group") &&
-      (!neap_addr_parse(text, &addr) || !multicast(&addr)))
-    return snprintf(
-               why, size,
-               "needs a multicast address and port such as 239.7.7.7:7600"),
+  if (!strcmp(attr->name, "group") && (!neap_addr_parse(text, &addr) || !multicast(&addr)))
+    return snprintf(why, size, "needs a multicast address and port such as 239.7.7.7:7600"),
            NEAP_CONFIG;
-  if (!strcmp(attr->name, "bind") && strcmp(text, "auto") &&
-      !read_address(text, &addr))
-    return snprintf(why, size, "needs an address such as 127.0.0.1, or auto"),
-           NEAP_CONFIG;
+  if (!strcmp(attr->name, "bind") && strcmp(text, "auto") && !read_address(text, &addr))
+    return snprintf(why, size, "needs an address such as 127.0.0.1, or auto"), NEAP_CONFIG;
   if (!strcmp(attr->name, "version") && !neap_transport_version(text, &version))
     return snprintf(why, size, "needs a version such as 5.5.6"), NEAP_CONFIG;
   return 0;
 }
 
-static void udp_changed(struct neap_layer *layer,
-                        const struct neap_attr *attr) {
+static void udp_changed(struct neap_layer *layer, const struct neap_attr *attr)
+{
   (void)attr;
   neap_transport_limit((struct neap_transport *)layer);
 }
 
-static void udp_close(struct neap_layer *layer) {
+static void udp_close(struct neap_layer *layer)
+{
   struct udp *u = (struct udp *)layer;
   neap_transport_end(&u->t);
   push(u);
@@ -245,35 +232,35 @@ static void udp_close(struct neap_layer *layer) {
   u->port = NULL;
 }
 
-static void udp_check(const struct neap_layer *layer) {
+static void udp_check(const struct neap_layer *layer)
+{
   const struct udp *u = (const struct udp *)layer;
   neap_transport_check(&u->t);
   NEAP_ASSERT(!u->port || layer->stack->pending || !u->t.open);
 }
 
 static const struct neap_op udp_ops[] = {
-    {"where", "The places of members that are known, one on a line.",
-     neap_transport_places},
-    {0},
+  {"where", "The places of members that are known, one on a line.", neap_transport_places},
+  {0},
 };
 
 const struct neap_class neap_udp = {
-    .name = "udp",
-    .doc = "Datagrams to one member or to all; they may be lost, doubled or "
-           "overtaken.",
-    .gives = "unicast multicast jgroups5",
-    .size = sizeof(struct udp),
-    .peer_size = sizeof(struct neap_place),
-    .peer_gone = neap_transport_peer_gone,
-    .headers = neap_transport_headers,
-    .attrs = udp_attrs,
-    .ops = udp_ops,
-    .open = udp_open,
-    .down = udp_down,
-    .event = neap_transport_event,
-    .still = udp_still,
-    .may = udp_may,
-    .changed = udp_changed,
-    .close = udp_close,
-    .check = udp_check,
+  .name = "udp",
+  .doc = "Datagrams to one member or to all; they may be lost, doubled or "
+         "overtaken.",
+  .gives = "unicast multicast jgroups5",
+  .size = sizeof(struct udp),
+  .peer_size = sizeof(struct neap_place),
+  .peer_gone = neap_transport_peer_gone,
+  .headers = neap_transport_headers,
+  .attrs = udp_attrs,
+  .ops = udp_ops,
+  .open = udp_open,
+  .down = udp_down,
+  .event = neap_transport_event,
+  .still = udp_still,
+  .may = udp_may,
+  .changed = udp_changed,
+  .close = udp_close,
+  .check = udp_check,
 };

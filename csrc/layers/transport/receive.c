@@ -10,60 +10,51 @@
 #include <stdio.h>
 
 const struct neap_header neap_transport_headers[] = {
-    NEAP_HEADER_ROW("tp", NEAP_P_TP, 60, neap_tp_head,
-                    "on every message: the group's name"),
-    {0},
+  NEAP_HEADER_ROW("tp", NEAP_P_TP, 60, neap_tp_head, "on every message: the group's name"),
+  {0},
 };
 
 /* Who sent it: mostly who sent the last one. */
-static struct neap_peer *sender_of(struct neap_transport *t,
-                                   const struct neap_addr *src) {
-  if (t->sender && neap_addr_equal(&t->sender->addr, src))
-    return t->sender;
+static struct neap_peer *sender_of(struct neap_transport *t, const struct neap_addr *src)
+{
+  if (t->sender && neap_addr_equal(&t->sender->addr, src)) return t->sender;
   struct neap_peer *peer = neap_peer_intern(t->layer.stack, src);
-  if (!peer)
-    return NULL;
+  if (!peer) return NULL;
   neap_peer_ref(peer);
   neap_peer_unref(t->sender);
   return t->sender = peer;
 }
 
-static bool other_group(const struct neap_transport *t,
-                        struct neap_slice cluster) {
-  return cluster.len != t->cluster.len ||
-         memcmp(cluster.at, t->cluster.at, cluster.len) != 0;
+static bool other_group(const struct neap_transport *t, struct neap_slice cluster)
+{
+  return cluster.len != t->cluster.len || memcmp(cluster.at, t->cluster.at, cluster.len) != 0;
 }
 
-static bool other_target(const struct neap_transport *t,
-                         const struct neap_addr *dest) {
-  return !neap_addr_none(dest) &&
-         !neap_addr_equal(dest, &t->layer.stack->self->addr) &&
+static bool other_target(const struct neap_transport *t, const struct neap_addr *dest)
+{
+  return !neap_addr_none(dest) && !neap_addr_equal(dest, &t->layer.stack->self->addr) &&
          !neap_addr_equal(dest, &t->place);
 }
 
 /* What is wrong with this message as it came, if anything. */
-static enum neap_fault refuse(const struct neap_transport *t,
-                              const struct neap_packet *p,
-                              const struct neap_msg *m,
-                              const struct neap_arrival *arrival) {
+static enum neap_fault refuse(const struct neap_transport *t, const struct neap_packet *p,
+  const struct neap_msg *m, const struct neap_arrival *arrival)
+{
   const struct neap_tp_head *head = neap_tp_head_get(m, &t->layer);
-  if (p->bits & NEAP_PACKET_LIST)
-    return NEAP_FAULT_NONE; /* Its own head was checked. */
-  if (head && head->cluster.at && other_group(t, head->cluster))
-    return NEAP_FAULT_CLUSTER;
+  if (p->bits & NEAP_PACKET_LIST) return NEAP_FAULT_NONE; /* Its own head was checked. */
+  if (head && head->cluster.at && other_group(t, head->cluster)) return NEAP_FAULT_CLUSTER;
   return other_target(t, &arrival->dest) ? NEAP_FAULT_TARGET : NEAP_FAULT_NONE;
 }
 
 /* Takes the message into the batch, or drops it and counts why. */
-static void take(struct neap_transport *t, struct neap_batch *batch,
-                 struct neap_msg *m, struct neap_slab *slab,
-                 const struct neap_arrival *arrival) {
+static void take(struct neap_transport *t, struct neap_batch *batch, struct neap_msg *m,
+  struct neap_slab *slab, const struct neap_arrival *arrival)
+{
   const struct neap_tp_head *head = neap_tp_head_get(m, &t->layer);
   struct neap_peer *from = sender_of(t, &arrival->src);
   uint64_t *why = NULL;
   if (!from)
-    why = neap_addr_none(&arrival->src) ? &t->bad[NEAP_FAULT_ADDRESS]
-                                        : &t->crowded;
+    why = neap_addr_none(&arrival->src) ? &t->bad[NEAP_FAULT_ADDRESS] : &t->crowded;
   else if (from->self)
     why = &t->own; /* Somebody else sent it again. */
   else if (head && head->flag)
@@ -74,16 +65,15 @@ static void take(struct neap_transport *t, struct neap_batch *batch,
     return;
   }
   neap_msg_from(m, from);
-  if (!neap_addr_none(&arrival->dest))
-    neap_msg_to(m, t->layer.stack->self);
-  if (slab->background)
-    m->marks |= NEAP_BACKGROUND;
+  if (!neap_addr_none(&arrival->dest)) neap_msg_to(m, t->layer.stack->self);
+  if (slab->background) m->marks |= NEAP_BACKGROUND;
   t->received++;
   neap_put(batch, m);
 }
 
-static bool readable(struct neap_transport *t, struct neap_packet *p,
-                     const uint8_t *at, uint32_t len) {
+static bool readable(
+  struct neap_transport *t, struct neap_packet *p, const uint8_t *at, uint32_t len)
+{
   enum neap_fault fault = NEAP_FAULT_NONE;
   if (!neap_packet_open(p, &t->layer.stack->registry, at, len, t->version))
     fault = p->r.fault;
@@ -93,14 +83,13 @@ static bool readable(struct neap_transport *t, struct neap_packet *p,
     fault = NEAP_FAULT_CLUSTER;
   else if (other_target(t, &p->dest))
     fault = NEAP_FAULT_TARGET;
-  if (fault)
-    t->bad[fault]++;
+  if (fault) t->bad[fault]++;
   return !fault;
 }
 
-void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab,
-                            const uint8_t *at, uint32_t len,
-                            const struct neap_addr *from) {
+void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, const uint8_t *at,
+  uint32_t len, const struct neap_addr *from)
+{
   struct neap_stack *stack = t->layer.stack;
   struct neap_batch batch = {0};
   struct neap_arrival arrival;
@@ -110,83 +99,79 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab,
     t->own++;
     return;
   }
-  if (!readable(t, &p, at, len))
-    return;
+  if (!readable(t, &p, at, len)) return;
   while (p.left > 0) {
     struct neap_msg *m = neap_msg_new(stack);
     m->slab = neap_slab_hold(slab);
     bool good = neap_packet_next(&p, m, &arrival);
     enum neap_fault fault = good ? refuse(t, &p, m, &arrival) : p.r.fault;
     if (!good || fault) {
-      if (fault)
-        t->bad[fault]++;
+      if (fault) t->bad[fault]++;
       neap_msg_free(m);
       break;
     }
     take(t, &batch, m, slab, &arrival);
   }
   neap_pass_up(&t->layer, &batch);
-  if (!slab->background)
-    stack->foreground = true;
+  if (!slab->background) stack->foreground = true;
   neap_stack_ready(stack);
 }
 
 /* ---- life ---- */
 
-bool neap_transport_version(const char *text, uint16_t *version) {
+bool neap_transport_version(const char *text, uint16_t *version)
+{
   unsigned major, minor, micro;
   char more;
-  if (sscanf(text, "%u.%u.%u%c", &major, &minor, &micro, &more) != 3)
-    return false;
-  if (major > 31 || minor > 31 || micro > 63)
-    return false;
+  if (sscanf(text, "%u.%u.%u%c", &major, &minor, &micro, &more) != 3) return false;
+  if (major > 31 || minor > 31 || micro > 63) return false;
   *version = (uint16_t)(major << 11 | minor << 6 | micro);
   return true;
 }
 
 /* True if a layer of this stack hands a sender its own multicasts, as the
  * reliable ones do. */
-static bool looped_above(const struct neap_stack *stack) {
+static bool looped_above(const struct neap_stack *stack)
+{
   for (uint32_t i = 0; i < stack->count; i++) {
-    const char *gives =
-        stack->layers[i] ? stack->layers[i]->class->gives : NULL;
-    if (gives && strstr(gives, "mcast_reliable"))
-      return true;
+    const char *gives = stack->layers[i] ? stack->layers[i]->class->gives : NULL;
+    if (gives && strstr(gives, "mcast_reliable")) return true;
   }
   return false;
 }
 
-void neap_transport_limit(struct neap_transport *t) {
+void neap_transport_limit(struct neap_transport *t)
+{
   uint64_t limit = t->max_packet ? t->max_packet : t->auto_packet;
-  if (limit > NEAP_PACKET_LOCAL && !t->max_packet)
-    limit = NEAP_PACKET_LOCAL;
-  if (limit > t->datagram_most)
-    limit = t->datagram_most;
-  if (limit < NEAP_PACKET_LEAST)
-    limit = NEAP_PACKET_LEAST;
+  if (limit > NEAP_PACKET_LOCAL && !t->max_packet) limit = NEAP_PACKET_LOCAL;
+  if (limit > t->datagram_most) limit = t->datagram_most;
+  if (limit < NEAP_PACKET_LEAST) limit = NEAP_PACKET_LEAST;
   t->packet_limit = limit;
 }
 
-void neap_transport_begin(struct neap_transport *t) {
+void neap_transport_begin(struct neap_transport *t)
+{
   struct neap_stack *stack = t->layer.stack;
-  t->cluster = (struct neap_slice){(const uint8_t *)stack->cluster,
-                                   (uint32_t)strlen(stack->cluster)};
+  t->cluster =
+    (struct neap_slice){(const uint8_t *)stack->cluster, (uint32_t)strlen(stack->cluster)};
   t->loops = !looped_above(stack);
   neap_transport_limit(t);
   neap_transport_places_begin(t);
 }
 
-void neap_transport_end(struct neap_transport *t) {
+void neap_transport_end(struct neap_transport *t)
+{
   neap_timer_stop(&t->reaper);
   neap_transport_bundles_end(t);
   neap_peer_unref(t->sender);
   t->sender = NULL;
 }
 
-void neap_transport_check(const struct neap_transport *t) {
+void neap_transport_check(const struct neap_transport *t)
+{
   const struct neap_place *p;
   uint64_t places = 0;
-  neap_each_peer(&t->layer, p) {
+  neap_each_peer (&t->layer, p) {
     places += p->known;
     NEAP_ASSERT(!p->bundle || t->bundles[p->bundle].to);
   }

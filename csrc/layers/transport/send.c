@@ -23,7 +23,8 @@ enum { REST_MIN = 8192 };
 enum { HEAD_BYTES = 8, ADDR_BYTES = 17 };
 enum { DESTINATION = 1, SOURCE = 2 }; /* the leading byte */
 
-static void rest_keep(struct neap_transport *t, struct neap_slab *slab) {
+static void rest_keep(struct neap_transport *t, struct neap_slab *slab)
+{
   if (!t->rest && slab->size - slab->used >= REST_MIN)
     t->rest = slab;
   else
@@ -31,17 +32,17 @@ static void rest_keep(struct neap_transport *t, struct neap_slab *slab) {
 }
 
 /* The packet is done with; its destination stays. */
-static void packet_close(struct neap_transport *t, struct neap_bundle *b) {
+static void packet_close(struct neap_transport *t, struct neap_bundle *b)
+{
   b->slab->used = (uint32_t)(b->w.at - b->slab->at + 7) & ~7u;
-  if (b->slab->used > b->slab->size)
-    b->slab->used = b->slab->size;
+  if (b->slab->used > b->slab->size) b->slab->used = b->slab->size;
   rest_keep(t, b->slab);
   b->slab = NULL;
   t->open &= ~((uint32_t)1 << (b - t->bundles));
 }
 
-static void packet_open(struct neap_transport *t, struct neap_bundle *b,
-                        bool fresh) {
+static void packet_open(struct neap_transport *t, struct neap_bundle *b, bool fresh)
+{
   struct neap_stack *stack = t->layer.stack;
   if (t->rest && !fresh) {
     b->slab = t->rest;
@@ -50,15 +51,12 @@ static void packet_open(struct neap_transport *t, struct neap_bundle *b,
     b->slab = neap_slab_new(stack->world, NEAP_SLAB_BYTES);
   }
   uint32_t room = b->slab->size - b->slab->used;
-  if (room > t->packet_limit)
-    room = (uint32_t)t->packet_limit;
+  if (room > t->packet_limit) room = (uint32_t)t->packet_limit;
   b->begin = b->slab->at + b->slab->used;
   b->w = (struct neap_writer){b->begin, b->begin + room, false};
-  b->count_at = neap_packet_list(&b->w, t->version, b->to ? &b->to->addr : NULL,
-                                 &stack->self->addr,
-                                 (const char *)t->cluster.at, t->cluster.len);
-  NEAP_ASSERT(
-      b->count_at); /* PACKET_LEAST has room for the longest cluster name. */
+  b->count_at = neap_packet_list(&b->w, t->version, b->to ? &b->to->addr : NULL, &stack->self->addr,
+    (const char *)t->cluster.at, t->cluster.len);
+  NEAP_ASSERT(b->count_at); /* PACKET_LEAST has room for the longest cluster name. */
   b->first = b->w.at;
   b->count = 0;
   b->background = true;
@@ -70,7 +68,8 @@ static void packet_open(struct neap_transport *t, struct neap_bundle *b,
  *   list     version bits dest src cluster count | type leading flags [src]
  * headers ... single           version bits type leading flags [dest] src [   ]
  * headers ... */
-static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b) {
+static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b)
+{
   bool own_source = b->first[2] & SOURCE;
   uint8_t *headers = b->first + 5;
   uint8_t head[HEAD_BYTES + 2 * ADDR_BYTES];
@@ -80,10 +79,8 @@ static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b) {
   neap_write_bytes(&w, b->first, 2);
   neap_write_u8(&w, b->to ? DESTINATION | SOURCE : SOURCE);
   neap_write_bytes(&w, b->first + 3, 2);
-  if (b->to)
-    neap_write_addr(&w, &b->to->addr);
-  if (!own_source)
-    neap_write_addr(&w, &t->layer.stack->self->addr);
+  if (b->to) neap_write_addr(&w, &b->to->addr);
+  if (!own_source) neap_write_addr(&w, &t->layer.stack->self->addr);
   size_t len = (size_t)(w.at - head);
   NEAP_ASSERT(!w.full && (size_t)(headers - b->begin) >= len);
   memcpy(headers - len, head, len);
@@ -91,50 +88,47 @@ static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b) {
   return headers - len;
 }
 
-static void packet_leave(struct neap_transport *t, struct neap_bundle *b) {
+static void packet_leave(struct neap_transport *t, struct neap_bundle *b)
+{
   uint8_t *begin = b->begin;
   if (b->count == 1)
     begin = make_single(t, b);
   else if (b->count)
     neap_packet_close(b->count_at, b->count);
   if (b->count)
-    t->leave(t, b->to ? &b->place : NULL, b->slab, begin,
-             (uint32_t)(b->w.at - begin), b->background);
+    t->leave(
+      t, b->to ? &b->place : NULL, b->slab, begin, (uint32_t)(b->w.at - begin), b->background);
   packet_close(t, b);
 }
 
 /* What is open leaves, and the bundle is free for another destination. */
-static void bundle_release(struct neap_transport *t, struct neap_bundle *b) {
-  if (b->slab)
-    packet_leave(t, b);
-  if (!b->to)
-    return;
+static void bundle_release(struct neap_transport *t, struct neap_bundle *b)
+{
+  if (b->slab) packet_leave(t, b);
+  if (!b->to) return;
   struct neap_place *p = neap_peer_state_have(&t->layer, b->to);
-  if (p)
-    p->bundle = 0;
+  if (p) p->bundle = 0;
   neap_peer_unref(b->to);
   b->to = NULL;
 }
 
-void neap_transport_flush(struct neap_transport *t) {
-  while (t->open)
-    bundle_release(t, &t->bundles[__builtin_ctz(t->open)]);
+void neap_transport_flush(struct neap_transport *t)
+{
+  while (t->open) bundle_release(t, &t->bundles[__builtin_ctz(t->open)]);
 }
 
-void neap_transport_forsake(struct neap_transport *t, struct neap_place *p) {
-  if (p->bundle)
-    bundle_release(t, &t->bundles[p->bundle]);
+void neap_transport_forsake(struct neap_transport *t, struct neap_place *p)
+{
+  if (p->bundle) bundle_release(t, &t->bundles[p->bundle]);
 }
 
 /* The bundle of the destination of `m`; NULL when it is not known where that
  * is. */
-static struct neap_bundle *bundle_for(struct neap_transport *t,
-                                      const struct neap_msg *m) {
-  if (!m->to)
-    return &t->bundles[0];
+static struct neap_bundle *bundle_for(struct neap_transport *t, const struct neap_msg *m)
+{
+  if (!m->to) return &t->bundles[0];
   struct neap_place *p = neap_transport_place(t, m->to);
-  if (!p)
-    return NULL;
+  if (!p) return NULL;
   if (!p->bundle) {
     t->next = t->next % (NEAP_BUNDLES - 1) + 1;
     struct neap_bundle *b = &t->bundles[t->next];
@@ -146,14 +140,13 @@ static struct neap_bundle *bundle_for(struct neap_transport *t,
   return &t->bundles[p->bundle];
 }
 
-static bool encode(struct neap_transport *t, struct neap_bundle *b,
-                   const struct neap_msg *m) {
+static bool encode(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
+{
   struct neap_stack *stack = t->layer.stack;
   struct neap_writer w = b->w;
-  neap_packet_message(&w, &stack->registry, m,
-                      m->from == stack->self ? NULL : &m->from->addr, NULL, 0);
-  if (w.full)
-    return false;
+  neap_packet_message(
+    &w, &stack->registry, m, m->from == stack->self ? NULL : &m->from->addr, NULL, 0);
+  if (w.full) return false;
   b->w.at = w.at;
   b->count++;
   b->background &= (m->marks & NEAP_BACKGROUND) != 0;
@@ -163,8 +156,8 @@ static bool encode(struct neap_transport *t, struct neap_bundle *b,
 
 /* A message that does not fit what is usual goes alone, in the largest packet
  * the wire takes. */
-static void send_alone(struct neap_transport *t, struct neap_bundle *b,
-                       const struct neap_msg *m) {
+static void send_alone(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
+{
   uint32_t room = b->slab->size - b->slab->used;
   b->w.end = b->begin + (room < t->datagram_most ? room : t->datagram_most);
   if (encode(t, b, m))
@@ -174,35 +167,33 @@ static void send_alone(struct neap_transport *t, struct neap_bundle *b,
   packet_leave(t, b);
 }
 
-static void send(struct neap_transport *t, const struct neap_msg *m) {
+static void send(struct neap_transport *t, const struct neap_msg *m)
+{
   struct neap_bundle *b = bundle_for(t, m);
   if (!b) {
     t->homeless++;
     return;
   }
-  if (!b->slab)
-    packet_open(t, b, false);
+  if (!b->slab) packet_open(t, b, false);
   if (!encode(t, b, m)) {
     packet_leave(t, b);
     packet_open(t, b, true);
-    if (!encode(t, b, m))
-      send_alone(t, b, m);
+    if (!encode(t, b, m)) send_alone(t, b, m);
   }
-  if (m->flags & NEAP_DONT_BUNDLE)
-    t->urgent = true;
-  if (m->flags & NEAP_DONT_BUNDLE || !b->slab)
-    bundle_release(t, b);
+  if (m->flags & NEAP_DONT_BUNDLE) t->urgent = true;
+  if (m->flags & NEAP_DONT_BUNDLE || !b->slab) bundle_release(t, b);
 }
 
 /* To this very member, or its own multicast: up again, as if it had come from
  * the wire.  Whoever holds the descriptor keeps it as it is. */
-static void loop(struct neap_transport *t, struct neap_msg *m,
-                 struct neap_batch *up) {
+static void loop(struct neap_transport *t, struct neap_msg *m, struct neap_batch *up)
+{
   t->looped++;
   neap_put(up, neap_msg_clone(m));
 }
 
-void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch) {
+void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch)
+{
   struct neap_transport *t = (struct neap_transport *)layer;
   struct neap_batch up = {0};
   struct neap_msg *m;
@@ -212,8 +203,7 @@ void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch) {
       loop(t, m, &up);
     } else {
       send(t, m);
-      if (!m->to && t->loops && !(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK)))
-        loop(t, m, &up);
+      if (!m->to && t->loops && !(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK))) loop(t, m, &up);
     }
     neap_msg_free(m);
   }
@@ -222,21 +212,20 @@ void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch) {
 
 /* ---- life of the bundles ---- */
 
-void neap_transport_bundles_end(struct neap_transport *t) {
+void neap_transport_bundles_end(struct neap_transport *t)
+{
   neap_transport_flush(t);
-  if (t->rest)
-    neap_slab_free(neap_world_of(&t->layer), t->rest);
+  if (t->rest) neap_slab_free(neap_world_of(&t->layer), t->rest);
   t->rest = NULL;
 }
 
-void neap_transport_bundles_check(const struct neap_transport *t) {
+void neap_transport_bundles_check(const struct neap_transport *t)
+{
   for (uint32_t i = 0; i < NEAP_BUNDLES; i++) {
     const struct neap_bundle *b = &t->bundles[i];
     NEAP_ASSERT(!b->slab == !(t->open >> i & 1));
-    if (i)
-      NEAP_ASSERT(!b->slab == !b->to);
-    if (!b->to)
-      continue;
+    if (i) NEAP_ASSERT(!b->slab == !b->to);
+    if (!b->to) continue;
     const struct neap_place *p = neap_peer_state_have(&t->layer, b->to);
     NEAP_ASSERT(p && p->bundle == i);
   }
