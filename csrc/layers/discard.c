@@ -24,8 +24,7 @@ static const struct neap_attr discard_attrs[] = {
   {NEAP_PARAM, "down", AT(down), "", 0, 0, 1000000, .type = NEAP_REAL, .live = NEAP_NOW,
     .doc = "Chance that a message going down is lost; 0 loses none, 1 all."},
   {NEAP_PARAM, "from", AT(from), "", .type = NEAP_TEXT, .text = "", .live = NEAP_NOW,
-    .doc = "Lose only what this member (name or address) has sent, on its way "
-           "up; empty: anybody."},
+    .doc = "Lose only what this member (name or address) has sent, on its way up; empty: anybody."},
   {NEAP_COUNTER, "dropped_up", AT(dropped_up), "messages", .doc = "Lost on the way up."},
   {NEAP_COUNTER, "dropped_down", AT(dropped_down), "messages", .doc = "Lost on the way down."},
   {NEAP_COUNTER, "passed_up", AT(passed_up), "messages", .doc = "Spared on the way up."},

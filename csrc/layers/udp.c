@@ -33,30 +33,25 @@ static const struct neap_attr udp_attrs[] = {
   {NEAP_PARAM, "group", AT(group), "", .type = NEAP_TEXT, .text = "239.7.7.7:7600",
     .doc = "Address and port that everybody listens to: a multicast address."},
   {NEAP_PARAM, "bind", AT(bind), "", .type = NEAP_TEXT, .text = "auto",
-    .doc = "Address of this member's own socket; auto: the interface's, or "
-           "127.0.0.1 when no "
+    .doc = "Address of this member's own socket; auto: the interface's, or 127.0.0.1 when no "
            "interface is named."},
   {NEAP_PARAM, "interface", AT(interface), "", .type = NEAP_TEXT, .text = "",
-    .doc = "Name of the interface for the group, such as eth0; empty: the one "
-           "with the address in "
+    .doc = "Name of the interface for the group, such as eth0; empty: the one with the address in "
            "`bind`."},
   {NEAP_PARAM, "port", AT(bind_port), "", 0, 0, 65535,
     .doc = "Of its own socket; 0: any free one."},
   {NEAP_PARAM, "port_range", AT(port_range), "ports", 10, 0, 1000,
-    .doc = "When `port` is taken, so many after it are tried. Without effect "
-           "while port is 0."},
+    .doc = "When `port` is taken, so many after it are tried. Without effect while port is 0."},
   {NEAP_PARAM, "ttl", AT(ttl), "hops", 8, 0, 255,
     .doc = "How many routers a multicast may pass; 0: it stays on this host."},
   {NEAP_PARAM, "receive_buffer", AT(receive_buffer), "bytes", 8u << 20, 0, 1u << 30,
-    .doc = "Asked of the kernel for each socket; see receive_granted. 0: the "
-           "kernel's default."},
+    .doc = "Asked of the kernel for each socket; see receive_granted. 0: the kernel's default."},
   {NEAP_PARAM, "send_buffer", AT(send_buffer), "bytes", 2u << 20, 0, 1u << 30,
     .doc = "Asked of the kernel; see send_granted. 0: the kernel's default."},
   {NEAP_PARAM, "offload", AT(offload), "", 1, .type = NEAP_BOOL,
     .doc = "Let the kernel cut and join runs of equal packets, where it can."},
   {NEAP_PARAM, "version", AT(version), "", .type = NEAP_TEXT, .text = "5.5.6",
-    .doc = "Version in each packet; one with another major or minor number is "
-           "dropped."},
+    .doc = "Version in each packet; one with another major or minor number is dropped."},
   NEAP_TRANSPORT_ATTRS,
   {NEAP_GAUGE, "port_number", AT(port_number), "", .doc = "Port of this member's own socket."},
   {NEAP_GAUGE, "receive_granted", AT(receive_granted), "bytes",
@@ -69,8 +64,7 @@ static const struct neap_attr udp_attrs[] = {
   {NEAP_COUNTER, "send_blocked", AT(counts.send_blocked), "packets",
     .doc = "The kernel had no room: tried again, in the end dropped."},
   {NEAP_COUNTER, "send_refused", AT(counts.send_refused), "packets",
-    .doc = "The kernel's rules forbade it (a firewall): as good as lost on "
-           "the way."},
+    .doc = "The kernel's rules forbade it (a firewall): as good as lost on the way."},
   {NEAP_COUNTER, "send_errors", AT(counts.send_errors), "packets",
     .doc = "Failed to leave for any other reason."},
   {NEAP_COUNTER, "receive_errors", AT(counts.receive_errors), "packets",
@@ -246,8 +240,7 @@ static const struct neap_op udp_ops[] = {
 
 const struct neap_class neap_udp = {
   .name = "udp",
-  .doc = "Datagrams to one member or to all; they may be lost, doubled or "
-         "overtaken.",
+  .doc = "Datagrams to one member or to all; they may be lost, doubled or overtaken.",
   .gives = "unicast multicast jgroups5",
   .size = sizeof(struct udp),
   .peer_size = sizeof(struct neap_place),

@@ -74,8 +74,7 @@ struct neap_transport {
   uint32_t open, next;      /* bit per open packet; which bundle was given away last */
   bool urgent;              /* something must not wait for the end of the turn */
   struct neap_slab *rest;   /* the unused end of a slab whose packet was short */
-  struct neap_peer *sender; /* counted; of the last packet, for the next one is
-                               mostly its too */
+  struct neap_peer *sender; /* counted; of the last packet: the next is mostly its too */
   struct neap_timer reaper;
 };
 
@@ -93,24 +92,19 @@ extern const struct neap_header neap_transport_headers[];
 #define NEAP_TRANSPORT_ATTRS                                                                       \
   {NEAP_PARAM, "max_packet", NEAP_TRANSPORT_AT(max_packet), "bytes", 0, 0, NEAP_PACKET_MOST,       \
     .live = NEAP_NOW, .words = "auto=0",                                                           \
-    .doc = "Messages are packed into packets of this size; auto (0): what "                        \
-           "leaves the interface in "                                                              \
-           "one piece, 61440 at most; never below 512. Holds from the next packet on. A larger "   \
-           "message is sent "                                                                      \
-           "alone, and cut up by the network."},                                                   \
+    .doc = "Messages are packed into packets of this size; auto (0): what leaves the interface "   \
+           "in one piece, 61440 at most; never below 512. Holds from the next packet on. A "       \
+           "larger message is sent alone, and cut up by the network."},                            \
     {NEAP_PARAM, "logical_addr_cache_max_size", NEAP_TRANSPORT_AT(places_max), "members", 2000, 1, \
       4096, .live = NEAP_TICK,                                                                     \
-      .doc = "Places remembered of members outside the view; beyond it the "                       \
-             "longest unused go at the "                                                           \
-             "next minute."},                                                                      \
+      .doc = "Places remembered of members outside the view; beyond it the longest unused go at "  \
+             "the next minute."},                                                                  \
     {NEAP_PARAM, "logical_addr_cache_expiration", NEAP_TRANSPORT_AT(places_expiry), "ns",          \
       NEAP_S(360), NEAP_S(1), NEAP_S(86400), .live = NEAP_TICK,                                    \
-      .doc = "The place of a member outside the view is forgotten when "                           \
-             "unused for so long."},                                                               \
+      .doc = "The place of a member outside the view is forgotten when unused for so long."},      \
     {NEAP_PARAM, "who_has_cache_timeout", NEAP_TRANSPORT_AT(ask_pause), "ns", NEAP_S(2),           \
       NEAP_MS(1), NEAP_S(60), .live = NEAP_NOW,                                                    \
-      .doc = "A member whose place is unknown is looked for at most this "                         \
-             "often."},                                                                            \
+      .doc = "A member whose place is unknown is looked for at most this often."},                 \
     {NEAP_GAUGE, "packet_limit", NEAP_TRANSPORT_AT(packet_limit), "bytes",                         \
       .doc = "What max_packet comes to here."},                                                    \
     {NEAP_GAUGE, "places", NEAP_TRANSPORT_AT(places), "members",                                   \
@@ -151,8 +145,7 @@ extern const struct neap_header neap_transport_headers[];
 
 /* ---- life: receive.c ---- */
 
-/* After the wire is open and place, version, auto_packet and datagram_most are
- * known. */
+/* After the wire is open and place, version, auto_packet and datagram_most are known. */
 void neap_transport_begin(struct neap_transport *t);
 void neap_transport_end(struct neap_transport *t);
 void neap_transport_check(const struct neap_transport *t);
