@@ -1,10 +1,19 @@
-# `make` builds everything into build/ and installs nothing.  BUILD=, SAN=1 (sanitizers), MUTANT=n.
+# make            builds everything into build/ and installs nothing
+# make run        installs what is missing, builds, shows the main job
+# make repl       three simulated members and a prompt; time stands still until told to run
+# make test       installs, builds, lints, runs every spec with its variants
+# make sim SEEDS=1..1000    the swarm         make soak    real sockets under load
+# make bench, make fuzz, make install PREFIX= DESTDIR=, make clean
+#
+# BUILD=folder builds elsewhere; SAN=1 with sanitizers; MUTANT=n with one fault of spec/mutants.md.
 
 BUILD ?= build
-CC ?= gcc
+PREFIX ?= /usr/local
+CC = gcc
 OPT ?= -O2 -g
-CFLAGS = -std=c11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wconversion \
-  -Werror -Icsrc $(shell pkg-config --cflags luajit libuv 2>/dev/null)
+SEEDS ?= 1..1000
+CFLAGS = -std=c11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow \
+  -Wconversion -Werror -Icsrc $(shell pkg-config --cflags luajit libuv 2>/dev/null)
 ifdef SAN
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
 LDSAN = -fsanitize=address,undefined
@@ -13,13 +22,15 @@ ifdef MUTANT
 CFLAGS += -DNEAP_MUTANT=$(MUTANT)
 endif
 
-SRC = $(wildcard csrc/base/*.c csrc/core/*.c csrc/layers/*.c csrc/layers/*/*.c csrc/sim/*.c csrc/real/*.c csrc/bind/*.c)
+SRC = $(wildcard csrc/base/*.c csrc/core/*.c csrc/layers/*.c csrc/layers/*/*.c csrc/sim/*.c \
+  csrc/real/*.c csrc/bind/*.c)
 OBJ = $(SRC:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/classes.o
 LAYERS = $(filter-out template,$(notdir $(basename $(wildcard csrc/layers/*.c))))
 
-all: $(BUILD)/neap/core.so
+all: $(BUILD)/lib/neap/core.so $(BUILD)/neap
 
-$(BUILD)/neap/core.so: $(OBJ)
+# No Lua library: whoever loads the module brings its own machine.
+$(BUILD)/lib/neap/core.so: $(OBJ)
 	@mkdir -p $(@D)
 	$(CC) -shared $(LDSAN) -o $@.new $^ -luv -ledit -ldl -lm && mv $@.new $@
 
@@ -40,9 +51,43 @@ $(BUILD)/obj/classes.o: $(BUILD)/classes.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# The command, which finds its parts from where it stands.
+$(BUILD)/neap: Makefile
+	@mkdir -p $(@D); if [ -d $@ ]; then rm -rf $@; fi
+	@{ echo '#!/bin/sh'; \
+	  echo '# neap: the command.  See neap help.'; \
+	  echo 'build=$$(dirname "$$(readlink -f "$$0")")'; \
+	  echo 'export NEAP_LIB="$${NEAP_LIB:-$$build/lib}" NEAP_ROOT="$${NEAP_ROOT:-$(CURDIR)}"'; \
+	  echo 'exec luajit $$NEAP_LUAJIT "$$NEAP_ROOT/lua/neap/command.lua" "$$@"'; } > $@
+	@chmod +x $@
+
+deps:
+	@sh spec/support/deps.sh
+
+run: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/neap run examples/main_job.lua
+
+repl: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/neap repl
+
+test: deps
+	@$(MAKE) --no-print-directory -s -j2 all
+	@$(MAKE) --no-print-directory -s -j2 BUILD=build/san SAN=1 OPT="-O1 -g" all
+	@luajit spec/support/test.lua
+
+sim: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/neap run spec/support/swarm_main.lua $(SEEDS)
+
+soak: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/neap run spec/support/soak.lua
+
 clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d)
 
-.PHONY: all clean
+.PHONY: all deps run repl test sim soak clean
