@@ -3,7 +3,8 @@
  * The row serves stack validation, help, the generated reference, the prompt, metrics and run-time
  * change.  Numbers are uint64_t in the layer's struct (times in nanoseconds, sizes in bytes),
  * REAL is double, BOOL is bool, CHOICE is uint64_t (index into the words of `choices`), TEXT is
- * char * owned by the stack.  `words` names special numbers: "auto=0 tick=18446744073709551615".
+ * char * owned by the stack (malloc'ed by neap_attr_put).  A max of 0 is no upper bound; special
+ * words may lie outside the range.  `words` names special numbers: "auto=0 tick=18446744073709551615".
  *
  * Text forms are the same at load and at run time: "500ms", "4MB", "on", "nak". */
 
@@ -51,12 +52,8 @@ struct neap_value {
 /* The row of this name, or NULL. */
 const struct neap_attr *neap_attr_find(const struct neap_class *class, const char *name);
 
-/* The row's default. */
-void neap_attr_default(const struct neap_attr *attr, struct neap_value *value);
-
-/* Says that there is no such parameter, with the nearest name or why a gauge is none. */
-void neap_attr_unknown(
-  const struct neap_class *class, const char *layer, const char *name, char *why, size_t size);
+/* The name that was meant: of the row that the field calls `name`, else the nearest; or NULL. */
+const char *neap_attr_nearest(const struct neap_class *class, const char *name);
 
 /* Reads text as this row's kind of value: type, unit, range, words, choices.  0, or negative and
  * `why` holds what was expected: `cannot read "20 parsecs" as a time such as "50ms"`. */
