@@ -184,7 +184,7 @@ int neap_quantity_parse(
   struct neap_text sentence = cannot(text, unit, why, size);
   if (scaled == TOO_LARGE)
     neap_text_add(&sentence, ": too large");
-  else if (factor > 1)
+  else if (units_of(unit))
     neap_text_add(&sentence, ": finer than 1 %s", unit);
   else
     neap_text_add(&sentence, ": it has to be whole");
