@@ -33,7 +33,8 @@ local function variant(name, command)
   if not p then p, f, s = 0, 1, 0 end -- It did not get to its closing line.
   if not ok and tonumber(f) == 0 then f = 1 end -- A leak, a crash at exit.
   passed, failed, skipped = passed + p, failed + f, skipped + s
-  print(("%-11s %s passed, %s failed, %s skipped (%d s)"):format(name, p, f, s, os.time() - started))
+  local seconds = os.time() - started
+  print(("%-11s %s passed, %s failed, %s skipped (%d s)"):format(name, p, f, s, seconds))
   if tonumber(f) > 0 then
     show_failures(text)
     print(("    the end of %s:"):format(file))

@@ -1,0 +1,247 @@
+-- tidy: the rules of the house that a program can check.
+--
+-- Arrows between floors point down; few files may include lua.h, uv.h or sockets; some calls are
+-- banned; every attribute row has a unit and a sentence; every layer has a spec; files, functions
+-- and lines are short; nothing is unfinished; words that layers give have a checker.
+
+local lfs = require "lfs"
+
+-- Files that read better longer, each with its reason.
+local LONG = {}
+
+local function files(folder, pattern, found)
+  found = found or {}
+  local names = {}
+  for name in lfs.dir(folder) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local path = folder .. "/" .. name
+    if name:sub(1, 1) ~= "." then
+      if lfs.attributes(path, "mode") == "directory" then
+        files(path, pattern, found)
+      elseif name:match(pattern) then
+        found[#found + 1] = path
+      end
+    end
+  end
+  return found
+end
+
+local function text_of(path)
+  local f = assert(io.open(path))
+  local text = f:read "*a"
+  f:close()
+  return text
+end
+
+local function lines_of(path)
+  local list = {}
+  for line in (text_of(path) .. "\n"):gmatch "(.-)\n" do list[#list + 1] = line end
+  if list[#list] == "" then list[#list] = nil end
+  return list
+end
+
+-- Without comments and strings, so that prose is not taken for code; line breaks stay.
+local function code_of(path)
+  local text = text_of(path)
+  local function blank(s) return (s:gsub("[^\n]", " ")) end
+  if path:match "%.[ch]$" or path:match "%.def$" then
+    text = text:gsub("/%*.-%*/", blank):gsub('"[^"\n]*"', blank)
+  else
+    text = text:gsub("%-%-%[%[.-%]%]", blank):gsub("%-%-[^\n]*", blank):gsub('"[^"\n]*"', blank)
+  end
+  return text
+end
+
+local C = files("csrc", "%.[ch]$")
+local LUA = files("lua", "%.lua$")
+local ALL = {}
+for _, list in ipairs { C, LUA, files("stacks", "%.lua$"), files("spec", "%.lua$"),
+  files("examples", "%.[luac]+$") } do
+  for _, path in ipairs(list) do ALL[#ALL + 1] = path end
+end
+
+local function expect_none(problems)
+  assert(#problems == 0, "\n" .. table.concat(problems, "\n"))
+end
+
+-- What a floor may include from csrc, by the first part of the path.
+local FLOORS = {
+  base = { base = true },
+  core = { base = true, core = true },
+  layers = { base = true, core = true, layers = true },
+  real = { base = true, core = true, real = true },
+  sim = { base = true, core = true, sim = true },
+  bind = { base = true, core = true, real = true, sim = true, bind = true },
+  bench = { base = true, core = true, real = true, sim = true, bench = true },
+}
+
+describe("the house", function()
+  it("has arrows that only point down", function()
+    local problems = {}
+    for _, path in ipairs(C) do
+      local floor = path:match "^csrc/(%w+)/"
+      for line in text_of(path):gmatch '#include "([^"]+)"' do
+        local target = line:match "^(%w+)/"
+        if floor and target and not FLOORS[floor][target] then
+          problems[#problems + 1] = path .. " includes " .. line
+        end
+        -- A layer knows no other: only its own parts, and parts that are no layer by themselves.
+        local other = line:match "^layers/([%w_]+)"
+        local own = path:match "^csrc/layers/([%w_]+)"
+        if other and other ~= own and lfs.attributes("csrc/layers/" .. other .. ".c") then
+          problems[#problems + 1] = path .. " includes another layer's " .. line
+        end
+      end
+    end
+    for _, path in ipairs(LUA) do
+      for name in text_of(path):gmatch 'require%s*%(?%s*"([%w_.]+)"' do
+        if name:match "^spec" or name:match "^support" or name:match "^stacks" then
+          problems[#problems + 1] = path .. " requires " .. name
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("includes lua.h only in bind, uv.h and sockets only in real", function()
+    local problems = {}
+    local only = { ["lua.h"] = "bind", ["lauxlib.h"] = "bind", ["lualib.h"] = "bind",
+      ["uv.h"] = "real", ["sys/socket.h"] = "real", ["netinet/in.h"] = "real",
+      ["histedit.h"] = "bind", ["editline/readline.h"] = "bind" }
+    for _, path in ipairs(C) do
+      local floor = path:match "^csrc/(%w+)/"
+      for name in text_of(path):gmatch "#include <([^>]+)>" do
+        if only[name] and floor ~= only[name] and floor ~= "bench" then
+          problems[#problems + 1] = path .. " includes " .. name
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("makes no banned calls", function()
+    local problems = {}
+    local function ban(paths, except, words)
+      for _, path in ipairs(paths) do
+        local code = code_of(path)
+        for _, word in ipairs(words) do
+          if not path:match(except) and code:find("%f[%w_]" .. word .. "%s*%(") then
+            problems[#problems + 1] = path .. " calls " .. word
+          end
+        end
+      end
+    end
+    ban(C, "^csrc/bench/", { "rand", "random", "drand48", "usleep", "sleep", "gettimeofday" })
+    ban(C, "^csrc/real/", { "time", "clock_gettime", "uv_hrtime" })
+    ban(files("csrc/layers", "%.[ch]$"), "%f[%w]$nothing", { "printf", "getenv" })
+    ban(LUA, "repl", { "print" })
+    expect_none(problems)
+  end)
+
+  it("walks no table by pairs where order matters", function()
+    local problems = {}
+    for _, path in ipairs(LUA) do
+      local n = 0
+      for _, line in ipairs(lines_of(path)) do
+        n = n + 1
+        -- A line that says that its order is free: printing, or sorted right after.
+        if line:find "%f[%w_]pairs%s*%(" and not line:find "%-%- any order" then
+          problems[#problems + 1] = ("%s:%d: pairs"):format(path, n)
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("keeps files, lines and functions short", function()
+    local problems = {}
+    for _, path in ipairs(ALL) do
+      local lines = lines_of(path)
+      if #lines > 500 and not LONG[path] then
+        problems[#problems + 1] = ("%s has %d lines"):format(path, #lines)
+      end
+      local opened
+      for n, line in ipairs(lines) do
+        if #line > 100 and not line:find "https?://" then
+          problems[#problems + 1] = ("%s:%d is %d wide"):format(path, n, #line)
+        end
+        if line:match "%s$" then
+          problems[#problems + 1] = ("%s:%d ends in space"):format(path, n)
+        end
+        if path:match "%.c$" then
+          if line == "{" then
+            opened = n
+          elseif line == "}" and opened then
+            if n - opened > 60 then
+              problems[#problems + 1] = ("%s:%d is a function of %d lines"):format(path, opened,
+                n - opened)
+            end
+            opened = nil
+          end
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("begins each file with what it promises", function()
+    local problems = {}
+    for _, path in ipairs(ALL) do
+      local first = lines_of(path)[1] or ""
+      local header = path:gsub("%.c$", ".h")
+      local has_header = path:match "%.c$" and lfs.attributes(header) ~= nil
+      if not has_header and not (first:match "^/%*" or first:match "^%-%-" or first:match "^#!"
+        or path:match "^stacks/") then
+        problems[#problems + 1] = path .. " begins with: " .. first
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("is finished and speaks of itself alone", function()
+    local problems = {}
+    for _, path in ipairs(ALL) do
+      if path ~= "spec/tidy_spec.lua" then
+        for n, line in ipairs(lines_of(path)) do
+          for _, word in ipairs { "TODO", "FIXME", "XXX", "%.%./shared", "/work/", "/root/" } do
+            if line:find(word) then
+              problems[#problems + 1] = ("%s:%d: %s"):format(path, n, line)
+            end
+          end
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("returns no uint32_t through the foreign function interface", function()
+    local problems = {}
+    for _, path in ipairs(LUA) do
+      for n, line in ipairs(lines_of(path)) do
+        if line:match "^%s*uint32_t%s+[%w_]+%s*%(" then
+          problems[#problems + 1] = ("%s:%d: %s"):format(path, n, line)
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+end)
+
+describe("each layer", function()
+  it("has a spec that names it", function()
+    local problems, specs = {}, {}
+    for _, path in ipairs(files("spec", "_spec%.lua$")) do specs[#specs + 1] = text_of(path) end
+    local all = table.concat(specs, "\n")
+    for name in lfs.dir "csrc/layers" do
+      local layer = name:match "^([%w_]+)%.c$"
+      local own = layer and "spec/layers/" .. layer .. "_spec.lua"
+      if layer and layer ~= "template" and not lfs.attributes(own)
+        and not all:find("%f[%w_]" .. layer .. "%f[^%w_]") then
+        problems[#problems + 1] = layer
+      end
+    end
+    table.sort(problems)
+    expect_none(problems)
+  end)
+end)
