@@ -39,6 +39,7 @@ struct neap_event {
   bool answered;            /* it is on its way back */
   bool none;                /* nobody answered */
   bool flag;
+  bool fresh;
   int code;                 /* enum neap_code */
   uint32_t ticket;
   uint64_t number;

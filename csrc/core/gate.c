@@ -93,13 +93,26 @@ struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_pee
   return class_of(layer->stack, peer)->at;
 }
 
+bool neap_gate_wanted(struct neap_layer *layer, struct neap_peer *peer)
+{
+  return class_of(layer->stack, peer)->wanted;
+}
+
+static void want(struct neap_stack *stack, struct neap_gate_class *class, struct neap_peer *peer)
+{
+  if (class->wanted) return;
+  class->wanted = true;
+  struct neap_event event = {.kind = NEAP_EVENT_WANTED, .peer = neap_peer_ref(peer)};
+  neap_stack_event_down(stack, &event);
+}
+
 bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m)
 {
   struct neap_gate_class *class = class_of(stack, m->to);
   bool half;
   struct neap_gate_position room = room_of(class, &half);
   if (!room.messages || (m->len > room.bytes && !half)) {
-    class->wanted = true;
+    want(stack, class, m->to);
     return false;
   }
   class->at.bytes += m->len;

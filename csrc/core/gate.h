@@ -45,6 +45,9 @@ void neap_gate_open(struct neap_layer *layer, struct neap_peer *peer);
 /* Where the class stands now: what a fresh owner starts its own sums from. */
 struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_peer *peer);
 
+/* Somebody was turned away and waits; owners hear of it by the event WANTED. */
+bool neap_gate_wanted(struct neap_layer *layer, struct neap_peer *peer);
+
 /* ---- for the channel ---- */
 
 /* Reserves a message's body and stamps the charge on it; false: would block.  A message larger than
