@@ -5,8 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Class ids behind kind 0: an extended UUID, a UUID with flags, a number. */
-enum { CLASS_EXTENDED = 12, CLASS_FLAGS = 19, CLASS_NUMBER = 22 };
+/* Class ids of addresses; behind kind 0 stands EXTENDED, FLAGS or NUMBER. */
+enum {
+  CLASS_UUID = 11,
+  CLASS_EXTENDED = 12,
+  CLASS_SITE = 13,
+  CLASS_SITE_MASTER = 14,
+  CLASS_FLAGS = 19,
+  CLASS_NUMBER = 22
+};
 
 static int order(uint64_t a, uint64_t b)
 {
@@ -228,14 +235,22 @@ static void skip_string(struct neap_reader *r)
   if (there == 1) neap_read_slice(r, neap_read_u16(r));
 }
 
-static void read_raw(struct neap_reader *r, struct neap_addr *a)
+void neap_skip_addr_class(struct neap_reader *r, uint16_t class)
 {
-  const uint8_t *start = r->at;
-  uint16_t class = a->kind == NEAP_ADDR_OTHER ? neap_read_u16(r) : CLASS_EXTENDED;
   switch (class) {
+  case CLASS_UUID:
+    neap_read_slice(r, 16);
+    break;
   case CLASS_EXTENDED:
     neap_read_slice(r, 16);
     skip_extension(r);
+    break;
+  case CLASS_SITE:
+  case CLASS_SITE_MASTER:
+    neap_read_slice(r, 16);
+    skip_extension(r);
+    skip_string(r);
+    skip_string(r);
     break;
   case CLASS_FLAGS:
     neap_read_slice(r, 16);
@@ -247,10 +262,15 @@ static void read_raw(struct neap_reader *r, struct neap_addr *a)
   default:
     neap_fault(r, NEAP_FAULT_ADDRESS);
   }
-  if (a->kind != NEAP_ADDR_OTHER) {
-    skip_string(r);
-    skip_string(r);
-  }
+}
+
+static void read_raw(struct neap_reader *r, struct neap_addr *a)
+{
+  const uint8_t *start = r->at;
+  uint16_t class = a->kind == NEAP_ADDR_OTHER ? neap_read_u16(r) : CLASS_SITE;
+  bool has_kind = class == CLASS_UUID || class == CLASS_SITE || class == CLASS_SITE_MASTER;
+  if (has_kind && a->kind == NEAP_ADDR_OTHER) neap_fault(r, NEAP_FAULT_ADDRESS);
+  if (!r->fault) neap_skip_addr_class(r, class);
   if (!r->fault) a->raw = (struct neap_slice){start, (uint32_t)(r->at - start)};
 }
 

@@ -36,8 +36,14 @@
  *     addrs32     struct neap_slice    i32 count and addresses
  *     view_id     struct neap_slice    address, clong;  view_id_opt: behind a flag
  *     view        struct neap_slice    view id, addrs;  view_opt: flag, flag is-merge, view
+ *     merge_view  struct neap_slice    view, subviews
+ *     subviews    struct neap_slice    i16 count, each: place, i64 number, i16 members, their places
+ *                                      (place: i16 index in the list; -1: an address follows)
+ *     delta_view  struct neap_slice    two view ids, addrs that left, addrs that joined
  *     digest      struct neap_slice    addrs, a seq2 each;  digest_opt: behind a flag
- *     seqnos      struct neap_slice    i32 bits, i64 first, ceil(bits/64) words */
+ *     pairs       struct neap_slice    i16 count, a seq2 each (a digest without members)
+ *     seqnos      struct neap_slice    i32 bits, i64 first, ceil(bits/64) words
+ *     frames      struct neap_slice    i16 count, each: str class, str method, str file, cint line */
 
 #ifndef NEAP_CORE_HEADER_H
 #define NEAP_CORE_HEADER_H
@@ -74,9 +80,14 @@ struct neap_seq2 {
   FORM(view_id_opt, struct neap_slice)                                                             \
   FORM(view, struct neap_slice)                                                                    \
   FORM(view_opt, struct neap_slice)                                                                \
+  FORM(merge_view, struct neap_slice)                                                              \
+  FORM(subviews, struct neap_slice)                                                                \
+  FORM(delta_view, struct neap_slice)                                                              \
   FORM(digest, struct neap_slice)                                                                  \
   FORM(digest_opt, struct neap_slice)                                                              \
-  FORM(seqnos, struct neap_slice)
+  FORM(pairs, struct neap_slice)                                                                   \
+  FORM(seqnos, struct neap_slice)                                                                  \
+  FORM(frames, struct neap_slice)
 
 enum neap_form {
 #define FORM(name, type) NEAP_FORM_##name,
@@ -112,12 +123,27 @@ struct neap_header {
   const char *name;         /* the owner as `neap decode` shows it: "nakack" */
   uint16_t protocol, class; /* ids; ours are 1024 to 2047, users' from 2048 on */
   uint16_t size;            /* of the struct */
-  neap_fields *fields;
+  neap_fields *fields;      /* or, for a header that is made at run time: */
   const char *doc;
+  const struct neap_field *rows;
+  unsigned row_count;
 };
+
+/* The field rows, wherever they come from. */
+const struct neap_field *neap_header_fields(const struct neap_header *header, unsigned *count);
+/* Equal rows: two forms of one header. */
+bool neap_header_same(const struct neap_header *a, const struct neap_header *b);
 
 /* Own headers carry a u16 body length behind the class id, so that strangers can skip them. */
 enum { NEAP_OWN_HEADERS = 1024, NEAP_USER_HEADERS = 2048 };
+
+static inline bool neap_header_own(uint16_t protocol, uint16_t class)
+{
+  return protocol >= NEAP_OWN_HEADERS && class >= NEAP_OWN_HEADERS;
+}
+
+/* Bytes of the largest header's struct: a header that is only skipped is read into as many. */
+enum { NEAP_HEADER_MAX = 512 };
 
 #define NEAP_MEMBER(form, name, doc) neap_form_##form name;
 #define NEAP_MEMBER_WHEN(form, name, on, when, doc) neap_form_##form name;
@@ -151,6 +177,6 @@ enum { NEAP_OWN_HEADERS = 1024, NEAP_USER_HEADERS = 2048 };
   }
 
 #define NEAP_HEADER_ROW(owner, protocol, class, head, doc)                                         \
-  {owner, protocol, class, sizeof(struct head), head##_fields, doc}
+  {owner, protocol, class, sizeof(struct head), head##_fields, doc, NULL, 0}
 
 #endif

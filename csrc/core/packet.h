@@ -44,12 +44,18 @@ bool neap_packet_open(struct neap_packet *p, const struct neap_registry *registr
 struct neap_arrival {
   struct neap_addr dest, src;         /* own, or those of the list; kind none if neither */
   uint16_t stray_protocol;            /* a known header whose layer is not here; 0: none */
+  uint16_t skipped;                   /* own headers that nobody here knows */
   uint8_t order[NEAP_SLOTS_MAX];      /* slots in the order they came, for writing them again */
   uint8_t order_count;
 };
 
-/* Fills `m` (head, flags, type, body; from and to stay as they are) with the next message.  The
- * body points into the packet; the caller takes the slab.  False at the end, or at a fault. */
+/* Fills `m` (head, flags, marks, type, body; from and to stay as they are) with the next message.
+ * The body and the slices in headers point into the packet; the caller takes the slab.  False at the
+ * end, or at a fault.
+ *
+ * A known header whose layer is not in the registry marks the message NEAP_STRAY: stray_below is
+ * the position of the last layer that may see it, 255 when there is none.  Own headers that nobody
+ * knows are skipped without a mark. */
 bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival);
 
 /* ---- out ---- */
@@ -72,13 +78,28 @@ void neap_packet_single(struct neap_writer *w, uint16_t version,
 void neap_packet_message(struct neap_writer *w, const struct neap_registry *registry,
   const struct neap_msg *m, const struct neap_addr *src, const uint8_t *order, unsigned count);
 
-/* Bytes that neap_packet_message would write; an upper bound, never below. */
+/* Bytes that neap_packet_message would write without a source; an upper bound, never below. */
 uint32_t neap_packet_size(const struct neap_registry *registry, const struct neap_msg *m);
 
-/* ---- one header ---- */
+/* Beyond that neap_packet_single writes at most this many: the packet's head and two addresses. */
+enum { NEAP_PACKET_SINGLE = 3 + 2 * 24 };
+
+/* ---- one header, or anything else that is a list of fields: csrc/core/header.c ---- */
 
 void neap_header_read(struct neap_reader *r, const struct neap_header *header, void *head);
 void neap_header_write(struct neap_writer *w, const struct neap_header *header, const void *head);
 bool neap_field_present(const struct neap_field *field, const void *head);
+
+/* The struct is zeroed before reading: fields that are not there are 0 and none. */
+void neap_fields_read(
+  struct neap_reader *r, const struct neap_field *fields, unsigned count, void *head);
+void neap_fields_write(
+  struct neap_writer *w, const struct neap_field *fields, unsigned count, const void *head);
+/* One field alone. */
+void neap_form_read(struct neap_reader *r, enum neap_form form, void *at);
+void neap_form_write(struct neap_writer *w, enum neap_form form, const void *at);
+
+/* Bytes that would be written; an upper bound, never below. */
+uint32_t neap_fields_size(const struct neap_field *fields, unsigned count, const void *head);
 
 #endif

@@ -4,8 +4,8 @@
  * struct in the head of every message of this stack, behind one byte that remembers the form it
  * came in:
  *
- *      head   [form|........|struct nak_head][form|........|struct rsvp_head] ...
- *                            ^ at                            ^ at
+ *      head   [form|.......|struct nak_head][form|.......|struct rsvp_head] ...
+ *             8 bytes       ^ at            8 bytes       ^ at
  *
  * The inspector (decode, simulator rules, ladder) has a registry with every known header. */
 
@@ -15,13 +15,15 @@
 #include "core/header.h"
 #include "core/msg.h"
 
-enum { NEAP_SLOTS_MAX = 64, NEAP_FORMS_MAX = 6, NEAP_HEAD_ROOM = 128 };
+enum { NEAP_SLOTS_MAX = 64, NEAP_FORMS_MAX = 8, NEAP_HEAD_ROOM = 128 };
 
 struct neap_slot {
   uint32_t at;       /* bytes from the start of struct neap_msg to the header's struct */
   uint8_t count;     /* forms */
   uint8_t owner;     /* position of the owning layer, 0 the top; orders the encoding */
   uint16_t row;      /* which of the owner's headers: those of one layer keep their order */
+  uint16_t field_count, size; /* the same for all forms */
+  const struct neap_field *fields;
   const struct neap_header *forms[NEAP_FORMS_MAX];
 };
 
@@ -30,16 +32,21 @@ struct neap_registry {
   uint32_t size; /* bytes of a whole message: the head and NEAP_HEAD_ROOM for layers to come */
   struct neap_slot slots[NEAP_SLOTS_MAX];
   uint8_t order[NEAP_SLOTS_MAX]; /* slots as they are encoded: upper layers first */
-  uint16_t index[256];           /* hash of (protocol, class): slot << 8 | form, +1; 0 empty */
+  uint32_t forms;                /* in the index, at most half of it */
+  uint16_t index[256];           /* hash of (protocol, class): (slot << 8 | form) + 1; 0 empty */
 };
 
 void neap_registry_init(struct neap_registry *registry);
 
 /* Adds the header rows of the layer at `owner` (ended by a row without a name) and writes each
- * header's slot number to `slots` (rows with the same fields share one).  Negative, and `why` says
- * what, when ids clash with another layer's or there is no room. */
+ * header's slot number to `slots`, which may be NULL (rows with the same fields share one).
+ * Negative, and `why` says what, when ids clash with another layer's or there is no room. */
 int neap_registry_add(struct neap_registry *registry, const struct neap_header *rows,
   unsigned owner, uint8_t *slots, char *why, size_t why_size);
+
+/* A layer moved: its slots are encoded at the place of `owner` from now on. */
+void neap_registry_move(
+  struct neap_registry *registry, const uint8_t *slots, unsigned count, unsigned owner);
 
 /* Slot and form of an id pair, or false. */
 bool neap_registry_find(const struct neap_registry *registry, uint16_t protocol, uint16_t class,
