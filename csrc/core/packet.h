@@ -50,8 +50,8 @@ struct neap_arrival {
 };
 
 /* Fills `m` (head, flags, marks, type, body; from and to stay as they are) with the next message.
- * The body and the slices in headers point into the packet; the caller takes the slab.  False at the
- * end, or at a fault.
+ * The body and the slices in headers point into the packet; the caller takes the slab.  False at
+ * the end, or at a fault.
  *
  * A known header whose layer is not in the registry marks the message NEAP_STRAY: stray_below is
  * the position of the last layer that may see it, 255 when there is none.  Own headers that nobody

@@ -3,8 +3,8 @@
 #include "base/assert.h"
 #include "core/packet.h"
 
-/* The largest object a layer makes: a digest of NEAP_MEMBERS_MAX, 17 bytes of address and at most 17
- * of seqnos each. */
+/* The largest object a layer makes: a digest of NEAP_MEMBERS_MAX, 17 bytes of address and at most
+ * 17 of seqnos each. */
 enum { OBJECT_MAX = 3 + 2 + NEAP_MEMBERS_MAX * 34 };
 
 /* ---- lists of fields, each the whole of a slice ---- */
@@ -184,76 +184,6 @@ bool neap_subview_member(struct neap_subview *part, struct neap_addr *member)
   part->count--;
   *member = read_place(&part->r, part->all);
   return !part->r.fault;
-}
-
-/* ---- seqno lists ---- */
-
-void neap_seqno_list_init(struct neap_seqno_list *list)
-{
-  list->first = 0;
-  list->bits = list->count = 0;
-}
-
-bool neap_seqno_list_add(struct neap_seqno_list *list, uint64_t seqno)
-{
-  if (!list->count) list->first = seqno;
-  uint64_t bit = seqno - list->first;
-  if (bit >= NEAP_SEQNO_SPAN) return false;
-  NEAP_ASSERT(bit >= list->bits);
-  for (uint32_t word = (list->bits + 63) / 64; word <= bit / 64; word++) list->words[word] = 0;
-  list->words[bit / 64] |= (uint64_t)1 << bit % 64;
-  list->bits = (uint32_t)bit + 1;
-  list->count++;
-  return true;
-}
-
-void neap_seqno_list_put(struct neap_msg *m, const struct neap_seqno_list *list)
-{
-  uint8_t bytes[12 + 8 * NEAP_SEQNO_WORDS];
-  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
-  NEAP_ASSERT(list->count);
-  neap_write_u32(&w, list->bits);
-  neap_write_u64(&w, list->first);
-  for (uint32_t word = 0; word * 64 < list->bits; word++) neap_write_u64(&w, list->words[word]);
-  NEAP_ASSERT(!w.full);
-  neap_object_put(m, NEAP_CLASS_SEQNOS, bytes, (uint32_t)(w.at - bytes));
-}
-
-bool neap_seqnos_read(struct neap_slice slice, struct neap_seqnos *it)
-{
-  struct neap_reader r = neap_reader_of(slice.at, slice.len);
-  *it = (struct neap_seqnos){0};
-  uint32_t bits = neap_read_u32(&r);
-  it->first = neap_read_u64(&r);
-  uint64_t bytes = ((uint64_t)bits + 63) / 64 * 8;
-  if (bits > INT32_MAX || bytes != neap_left(&r)) neap_fault(&r, NEAP_FAULT_LENGTH);
-  if (r.fault) return false;
-  it->words = (struct neap_slice){r.at, (uint32_t)bytes};
-  it->bits = bits;
-  return true;
-}
-
-bool neap_seqnos_of(const struct neap_msg *m, struct neap_seqnos *it)
-{
-  uint16_t class;
-  struct neap_slice content;
-  return neap_object_of(m, &class, &content) && class == NEAP_CLASS_SEQNOS &&
-         neap_seqnos_read(content, it);
-}
-
-bool neap_seqnos_next(struct neap_seqnos *it, uint64_t *seqno)
-{
-  while (it->at < it->bits) {
-    struct neap_reader r = neap_reader_of(it->words.at + it->at / 64 * 8, 8);
-    uint64_t word = neap_read_u64(&r) >> it->at % 64;
-    uint32_t step = word ? (uint32_t)__builtin_ctzll(word) : 64 - it->at % 64;
-    it->at += step;
-    if (!word) continue;
-    if (it->at >= it->bits) return false; /* beyond the list: clear bits are as good */
-    *seqno = it->first + it->at++;
-    return true;
-  }
-  return false;
 }
 
 /* ---- objects and numbers ---- */

@@ -1,13 +1,13 @@
 /* payload: what layers say to each other in the body of a message.
  *
- * Most payloads are lists of fields like headers (core/header.h), read and written by the same code:
- * discovery records, views in their three kinds, join responses, views with digests.  Reading one
- * checks it whole; its slices point into the bytes and are walked by iterators, here and in
+ * Most payloads are lists of fields like headers (core/header.h), read and written by the same
+ * code: discovery records, views in their three kinds, join responses, views with digests.  Reading
+ * one checks it whole; its slices point into the bytes and are walked by iterators, here and in
  * core/view.h.  Nothing allocates.
  *
  *     ping     i32 count, that many records             neap_records_of, neap_write_record
  *     gms      view and digest, join response           neap_view_digest_read, neap_join_rsp_read
- *     nakack   object: seqno list                       neap_seqno_list_put, neap_seqnos_of
+ *     nakack   object: seqno list                       core/seqnos.h
  *     stable   object: digest                           neap_digest_put, neap_object_of
  *     fc       long                                     neap_long_put, neap_long_of */
 
@@ -127,40 +127,6 @@ void neap_join_rsp_write(struct neap_writer *w, const struct neap_join_rsp *payl
 void neap_write_join(
   struct neap_writer *w, const struct neap_view *view, const struct neap_digest *digest);
 void neap_write_join_refused(struct neap_writer *w, const char *reason);
-
-/* ---- seqno lists ---- */
-
-/* At most so many seqnos from first to last; a longer gap is asked for in parts. */
-enum { NEAP_SEQNO_WORDS = 32, NEAP_SEQNO_SPAN = 64 * NEAP_SEQNO_WORDS };
-
-/* A list that is being made: what is missing, from `first` on. */
-struct neap_seqno_list {
-  uint64_t first;
-  uint32_t bits;  /* up to the last one added */
-  uint32_t count; /* seqnos added */
-  uint64_t words[NEAP_SEQNO_WORDS];
-};
-
-/* The first one added gives `first`; they come in rising order.  False: too far, send this one and
- * begin another. */
-void neap_seqno_list_init(struct neap_seqno_list *list);
-bool neap_seqno_list_add(struct neap_seqno_list *list, uint64_t seqno);
-
-/* Makes the list the payload of `m` (an object message). */
-void neap_seqno_list_put(struct neap_msg *m, const struct neap_seqno_list *list);
-
-/* A list that came in. */
-struct neap_seqnos {
-  struct neap_slice words;
-  uint64_t first;
-  uint32_t bits, at;
-};
-
-/* The list in the object payload of `m`; false when it carries something else. */
-bool neap_seqnos_of(const struct neap_msg *m, struct neap_seqnos *it);
-bool neap_seqnos_next(struct neap_seqnos *it, uint64_t *seqno);
-/* A `seqnos` slice. */
-bool neap_seqnos_read(struct neap_slice slice, struct neap_seqnos *it);
 
 /* ---- objects and numbers ---- */
 
