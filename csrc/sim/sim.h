@@ -65,7 +65,7 @@ enum neap_rule_act { NEAP_RULE_DROP, NEAP_RULE_DELAY, NEAP_RULE_DUPLICATE };
 /* One row of a rule.  Reserved names: from, to (members), layer (whose header), body (bytes), times
  * (how often it may hit), probability, by (delay: how long; duplicate: the copy's lateness).  Every
  * other name is a field of a header, and all fields must fit one header of the message.  `type` may
- * be given by name: "msg", "xmit_req", "view". */
+ * be given by name: "msg", "xmit_req", "view"; an address by the name of a member. */
 struct neap_rule_row {
   const char *name;
   const char *text; /* NULL: `number` */
@@ -73,9 +73,15 @@ struct neap_rule_row {
   double number;
 };
 
+struct neap_rule_rows {
+  enum neap_rule_act act;
+  const struct neap_rule_row *rows;
+  uint32_t count;
+};
+
 /* The id of the new rule, or 0 and `why` says which row is wrong and what was expected. */
-uint32_t neap_sim_rule(struct neap_world *world, enum neap_rule_act act,
-  const struct neap_rule_row *rows, uint32_t count, char *why, size_t size);
+uint32_t neap_sim_rule(
+  struct neap_world *world, const struct neap_rule_rows *given, char *why, size_t size);
 
 /* How often it has hit; also after it was cleared.  -1: there never was such a rule. */
 int64_t neap_sim_rule_hits(const struct neap_world *world, uint32_t id);
