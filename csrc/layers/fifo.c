@@ -56,6 +56,18 @@ static void release(struct fifo *f, struct peer *p, struct neap_batch *out)
   }
 }
 
+static void store(struct fifo *f, struct peer *p, struct neap_msg *m, uint64_t seq)
+{
+  struct neap_msg **slot = &p->slot[seq % SLOTS];
+  if (*slot) {
+    f->stale++;
+    neap_msg_free(m);
+  } else {
+    f->held++;
+    *slot = m;
+  }
+}
+
 /* Whatever is missing before `seq` is given up; what waits there rises. */
 static void give_up(struct fifo *f, struct peer *p, uint64_t seq, struct neap_batch *out)
 {
@@ -114,13 +126,12 @@ static void fifo_up(struct neap_layer *layer, struct neap_batch *batch)
 
     if (!head) {
       neap_put(&out, m); /* not one of ours: it passes */
-    } else if (head->seq < p->next || p->slot[head->seq % SLOTS]) {
+    } else if (head->seq < p->next) {
       f->stale++;
       neap_msg_free(m);
     } else {
       if (head->seq - p->next >= f->window) give_up(f, p, head->seq - f->window + 1, &out);
-      f->held++;
-      p->slot[head->seq % SLOTS] = m;
+      store(f, p, m, head->seq);
       release(f, p, &out);
     }
   }
