@@ -63,6 +63,11 @@ void neap_sim_note(struct neap_world *world, const char *name, const void *bytes
   neap_sim_event(sim, SIM_NOTE, neap_sim_host_find(sim, name), neap_sim_digest(bytes, len));
 }
 
+const struct neap_sim_counts *neap_sim_counts(const struct neap_world *world)
+{
+  return &neap_sim_of(world)->counts;
+}
+
 /* ---- steps ---- */
 
 /* Timers that are more than background work, of members that are not paused. */
