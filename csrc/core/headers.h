@@ -32,7 +32,7 @@ enum neap_own_protocol {
   NEAP_OWN_GMS = 1027,     /* epochs of streams in digests, excluded members, group settings */
   NEAP_OWN_FC = 1028,      /* receivers' windows */
   NEAP_OWN_STATE = 1029,   /* state transfer in mode applied */
-  NEAP_OWN_STABLE = 1030,
+  NEAP_OWN_STABLE = 1030,  /* rounds on demand */
   NEAP_OWN_PING = 1031,    /* how many members the answerer's view has */
   NEAP_OWN_FIFO = 1100,
   NEAP_OWN_FIFO_LUA = 1101,
@@ -99,6 +99,16 @@ enum { NEAP_GMS_EPOCHS = 1, NEAP_GMS_INSTALLED = 2, NEAP_GMS_EXCLUDED = 3 };
   FIELD(i8, type, "1 vote (gossip), 2 stability")                                                  \
   FIELD(view_id_opt, view, "the view that the vote is for")
 NEAP_HEADER(neap_stable_head, NEAP_STABLE_HEAD)
+
+enum { NEAP_STABLE_VOTE = 1, NEAP_STABLE_STABILITY = 2 };
+
+/* Ours: a round on demand.  Who is short of room tells the coordinator, which asks everybody. */
+#define NEAP_STABLE_OWN_HEAD(FIELD, WHEN)                                                          \
+  FIELD(u8, type, "1 WANTED, 2 COLLECT: vote now")                                                 \
+  FIELD(view_id, view, "the view that it is for")
+NEAP_HEADER(neap_stable_own_head, NEAP_STABLE_OWN_HEAD)
+
+enum { NEAP_STABLE_WANTED = 1, NEAP_STABLE_COLLECT = 2 };
 
 #define NEAP_STATE_HEAD(FIELD, WHEN)                                                               \
   FIELD(i8, type, "1 request, 2 response, 3 exception")                                            \
