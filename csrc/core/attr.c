@@ -62,6 +62,25 @@ const char *neap_attr_nearest(const struct neap_class *class, const char *name)
   return nearest.word;
 }
 
+void neap_attr_unknown(
+  const struct neap_class *class, const char *layer, const char *name, char *why, size_t size)
+{
+  const char *nearest = neap_attr_nearest(class, name);
+  if (neap_attr_find(class, name))
+    snprintf(why, size, "%s.%s can be read, not set", layer, name);
+  else if (nearest)
+    snprintf(why, size, "%s has no parameter '%s' (did you mean '%s'?)", layer, name, nearest);
+  else
+    snprintf(why, size, "%s has no parameter '%s'", layer, name);
+}
+
+struct neap_value neap_attr_default(const struct neap_attr *attr)
+{
+  struct neap_value value = {.type = attr->type, .number = attr->value, .text = attr->text};
+  if (attr->type == NEAP_REAL) value.real = (double)attr->value / 1e6; /* Rows have millionths. */
+  return value;
+}
+
 /* The number that a special word stands for; `word` NULL: is `number` such a one? */
 static const char *special(
   const struct neap_attr *attr, const char *word, size_t len, uint64_t *number)

@@ -55,6 +55,13 @@ const struct neap_attr *neap_attr_find(const struct neap_class *class, const cha
 /* The name that was meant: of the row that the field calls `name`, else the nearest; or NULL. */
 const char *neap_attr_nearest(const struct neap_class *class, const char *name);
 
+/* Says that the layer has no such parameter, with the nearest name or that it can only be read. */
+void neap_attr_unknown(
+  const struct neap_class *class, const char *layer, const char *name, char *why, size_t size);
+
+/* The row's default. */
+struct neap_value neap_attr_default(const struct neap_attr *attr);
+
 /* Reads text as this row's kind of value: type, unit, range, words, choices.  0, or negative and
  * `why` holds what was expected: `cannot read "20 parsecs" as a time such as "50ms"`. */
 int neap_attr_parse(

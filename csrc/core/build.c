@@ -131,10 +131,9 @@ static const char *described_value(const void *context, const char *name)
 {
   struct described *d = (struct described *)(uintptr_t)context;
   const struct neap_attr *attr = neap_attr_find(d->layer->class, name);
-  struct neap_value value;
   char why[WHY];
   if (!attr) return NULL;
-  neap_attr_default(attr, &value);
+  struct neap_value value = neap_attr_default(attr);
   for (uint32_t s = 0; s < d->layer->setting_count; s++) {
     struct neap_value set;
     if (!strcmp(d->layer->settings[s].attr, name) &&
@@ -181,9 +180,8 @@ unsigned neap_stack_check(const struct neap_stack_spec *spec, neap_problem *prob
 static void set_attributes(struct neap_layer *layer, const struct neap_layer_spec *spec)
 {
   for (const struct neap_attr *attr = layer->class->attrs; attr && attr->kind; attr++) {
-    struct neap_value value;
     if (attr->kind != NEAP_PARAM) continue;
-    neap_attr_default(attr, &value);
+    struct neap_value value = neap_attr_default(attr);
     neap_attr_put(layer, attr, &value);
   }
   for (uint32_t s = 0; s < spec->setting_count; s++) {
