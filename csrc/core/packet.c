@@ -45,6 +45,14 @@ bool neap_packet_open(struct neap_packet *p, const struct neap_registry *registr
   return !p->r.fault;
 }
 
+void neap_packet_open_bare(struct neap_packet *p, const struct neap_registry *registry,
+  const uint8_t *bytes, size_t len, enum neap_msg_type type)
+{
+  *p = (struct neap_packet){
+    .r = neap_reader_of(bytes, len), .registry = registry, .bare = true, .type = type, .left = 1};
+  p->dest.kind = p->src.kind = NEAP_ADDR_NONE;
+}
+
 /* A header that this stack has no slot for.  Its bytes are passed over; what is known, though its
  * layer is not here, makes the message a stray. */
 static void pass_over(struct neap_reader *r, uint16_t protocol, uint16_t class, struct neap_msg *m,
@@ -133,7 +141,7 @@ static void read_payload(struct neap_reader *r, struct neap_msg *m)
 static void read_message(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival)
 {
   struct neap_reader *r = &p->r;
-  uint16_t type = neap_read_u16(r);
+  uint16_t type = p->bare ? p->type : neap_read_u16(r);
   if (type > NEAP_TYPE_EARLY_BATCH) neap_fault(r, NEAP_FAULT_TYPE);
   m->type = (uint8_t)type;
 
@@ -258,11 +266,11 @@ static void write_payload(struct neap_writer *w, const struct neap_msg *m)
   }
 }
 
+/* A message without its type in front. */
 static void write_message(struct neap_writer *w, const struct neap_registry *registry,
   const struct neap_msg *m, const struct neap_addr *dest, const struct neap_addr *src,
   const uint8_t *order, unsigned count)
 {
-  neap_write_u16(w, m->type);
   neap_write_u8(w, (uint8_t)((dest ? LEAD_DEST : 0) | (src ? LEAD_SRC : 0)));
   neap_write_u16(w, m->flags);
   if (dest) neap_write_addr(w, dest);
@@ -274,6 +282,7 @@ static void write_message(struct neap_writer *w, const struct neap_registry *reg
 void neap_packet_message(struct neap_writer *w, const struct neap_registry *registry,
   const struct neap_msg *m, const struct neap_addr *src, const uint8_t *order, unsigned count)
 {
+  neap_write_u16(w, m->type);
   write_message(w, registry, m, NULL, src, order, count);
 }
 
@@ -282,6 +291,13 @@ void neap_packet_single(struct neap_writer *w, uint16_t version,
   const struct neap_addr *src)
 {
   write_start(w, version, false, !dest);
+  neap_write_u16(w, m->type);
+  write_message(w, registry, m, dest, src, NULL, 0);
+}
+
+void neap_packet_bare(struct neap_writer *w, const struct neap_registry *registry,
+  const struct neap_msg *m, const struct neap_addr *dest, const struct neap_addr *src)
+{
   write_message(w, registry, m, dest, src, NULL, 0);
 }
 

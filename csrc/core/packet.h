@@ -29,7 +29,9 @@ struct neap_packet {
   const struct neap_registry *registry;
   uint16_t version;
   uint8_t bits;
+  uint8_t type;              /* of a bare message */
   bool own_source;           /* the message just read carries a source of its own */
+  bool bare;                 /* a message alone, without head and type */
   int32_t left;              /* messages still to come */
   struct neap_addr dest, src; /* of the list; then of each message, see neap_packet_next */
   struct neap_slice cluster; /* of the list; {NULL} when single */
@@ -39,6 +41,11 @@ struct neap_packet {
  * `version` is ours: another major.minor is NEAP_FAULT_VERSION. */
 bool neap_packet_open(struct neap_packet *p, const struct neap_registry *registry,
   const uint8_t *bytes, size_t len, uint16_t version);
+
+/* The same for a message alone, without the packet's head and without a type, as failure detectors
+ * send it on their own connections. */
+void neap_packet_open_bare(struct neap_packet *p, const struct neap_registry *registry,
+  const uint8_t *bytes, size_t len, enum neap_msg_type type);
 
 /* What one message carried that its descriptor has no place for. */
 struct neap_arrival {
@@ -78,6 +85,10 @@ void neap_packet_single(struct neap_writer *w, uint16_t version,
 void neap_packet_message(struct neap_writer *w, const struct neap_registry *registry,
   const struct neap_msg *m, const struct neap_addr *src, const uint8_t *order, unsigned count);
 
+/* Writes a message alone, without head and type. */
+void neap_packet_bare(struct neap_writer *w, const struct neap_registry *registry,
+  const struct neap_msg *m, const struct neap_addr *dest, const struct neap_addr *src);
+
 /* Bytes that neap_packet_message would write without a source; an upper bound, never below. */
 uint32_t neap_packet_size(const struct neap_registry *registry, const struct neap_msg *m);
 
@@ -95,11 +106,12 @@ void neap_fields_read(
   struct neap_reader *r, const struct neap_field *fields, unsigned count, void *head);
 void neap_fields_write(
   struct neap_writer *w, const struct neap_field *fields, unsigned count, const void *head);
-/* One field alone. */
-void neap_form_read(struct neap_reader *r, enum neap_form form, void *at);
-void neap_form_write(struct neap_writer *w, enum neap_form form, const void *at);
-
 /* Bytes that would be written; an upper bound, never below. */
 uint32_t neap_fields_size(const struct neap_field *fields, unsigned count, const void *head);
+
+/* One field alone: csrc/core/form.c. */
+void neap_form_read(struct neap_reader *r, enum neap_form form, void *at);
+void neap_form_write(struct neap_writer *w, enum neap_form form, const void *at);
+uint32_t neap_form_size(enum neap_form form, const void *at);
 
 #endif

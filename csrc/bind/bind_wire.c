@@ -1,0 +1,193 @@
+#include "bind/bind_wire.h"
+
+#include <stdlib.h>
+
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(...) TEXT_OF(__VA_ARGS__)
+const char neap_wire_declarations[] = TEXT(NEAP_WIRE);
+
+struct neap_wire *neap_wire_new(void)
+{
+  struct neap_wire *wire = calloc(1, sizeof *wire);
+  char why[128];
+  NEAP_ASSERT(wire);
+  neap_registry_init(&wire->registry);
+  NEAP_ASSERT(
+    neap_registry_add(&wire->registry, neap_known_headers, 0, NULL, why, sizeof why) == 0);
+  wire->ordered = wire->registry;
+  wire->msg = calloc(1, wire->registry.size);
+  wire->out = malloc(NEAP_WIRE_OUT);
+  wire->arena = malloc(NEAP_WIRE_ARENA);
+  NEAP_ASSERT(wire->msg && wire->out && wire->arena);
+  neap_wire_begin(wire);
+  return wire;
+}
+
+void neap_wire_free(struct neap_wire *wire)
+{
+  free(wire->msg);
+  free(wire->out);
+  free(wire->arena);
+  free(wire);
+}
+
+const char *neap_wire_fault(int fault)
+{
+  return neap_fault_text((enum neap_fault)fault);
+}
+
+/* ---- in ---- */
+
+int neap_wire_open(struct neap_wire *wire, const char *bytes, int len, int version)
+{
+  neap_packet_open(
+    &wire->packet, &wire->registry, (const uint8_t *)bytes, (size_t)len, (uint16_t)version);
+  return (int)wire->packet.r.fault;
+}
+
+void neap_wire_open_bare(struct neap_wire *wire, const char *bytes, int len, int type)
+{
+  neap_packet_open_bare(
+    &wire->packet, &wire->registry, (const uint8_t *)bytes, (size_t)len, (enum neap_msg_type)type);
+}
+
+/* 1: a message; 0: the end; negative: a fault. */
+int neap_wire_next(struct neap_wire *wire)
+{
+  if (neap_packet_next(&wire->packet, wire->msg, &wire->arrival)) return 1;
+  return -(int)wire->packet.r.fault;
+}
+
+void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message)
+{
+  const struct neap_packet *p = &wire->packet;
+  const struct neap_msg *m = wire->msg;
+  *message = (struct neap_wire_message){
+    .body = m->body,
+    .version = p->version,
+    .bits = p->bits,
+    .left = p->left,
+    .own_source = p->own_source,
+    .type = m->type,
+    .flags = (int16_t)m->flags,
+    .marks = m->marks,
+    .len = (int32_t)m->len,
+    .headers = wire->arrival.order_count,
+    .stray_protocol = wire->arrival.stray_protocol,
+    .stray_below = m->stray_below,
+    .skipped = wire->arrival.skipped,
+    .cluster_len = (int32_t)p->cluster.len,
+    .cluster = p->cluster.at,
+  };
+  neap_wire_show_addr(&message->dest, &wire->arrival.dest);
+  neap_wire_show_addr(&message->src, &wire->arrival.src);
+}
+
+void neap_wire_header(struct neap_wire *wire, int n, struct neap_wire_head *head)
+{
+  NEAP_ASSERT(n >= 0 && n < wire->arrival.order_count);
+  const struct neap_slot *slot = &wire->registry.slots[wire->arrival.order[n]];
+  neap_wire_show_head(
+    head, slot->forms[*neap_slot_form(slot, wire->msg)], neap_slot_at(slot, wire->msg));
+}
+
+/* ---- out ---- */
+
+/* Forgets what was written so far, and starts with an empty message. */
+void neap_wire_begin(struct neap_wire *wire)
+{
+  wire->w = (struct neap_writer){wire->out, wire->out + NEAP_WIRE_OUT, false};
+  wire->count_at = NULL;
+  wire->count = 0;
+  neap_wire_fill(wire, NEAP_TYPE_EMPTY, 0, 0, NULL, 0);
+}
+
+/* The next message: its headers follow by neap_wire_put. */
+void neap_wire_fill(
+  struct neap_wire *wire, int type, int flags, int marks, const char *body, int len)
+{
+  struct neap_msg *m = wire->msg;
+  memset(m, 0, wire->registry.size);
+  m->type = (uint8_t)type;
+  m->flags = (uint16_t)flags;
+  m->marks = (uint8_t)marks;
+  m->body = (const uint8_t *)body;
+  m->len = (uint32_t)len;
+  wire->arena_used = 0;
+  wire->arrival.order_count = 0;
+}
+
+/* Marks a header present, its fields zero; headers are written in the order of these calls.  0 for
+ * ids that nobody knows, or of a header that is there already. */
+int neap_wire_put(struct neap_wire *wire, int protocol, int class, struct neap_wire_head *head)
+{
+  unsigned number, form;
+  if (!neap_registry_find(&wire->registry, (uint16_t)protocol, (uint16_t) class, &number, &form))
+    return 0;
+  const struct neap_slot *slot = &wire->registry.slots[number];
+  if (wire->msg->present >> number & 1) return 0;
+  wire->msg->present |= (uint64_t)1 << number;
+  *neap_slot_form(slot, wire->msg) = (uint8_t)form;
+  wire->arrival.order[wire->arrival.order_count++] = (uint8_t)number;
+  memset(neap_slot_at(slot, wire->msg), 0, slot->size);
+  neap_wire_show_head(head, slot->forms[form], neap_slot_at(slot, wire->msg));
+  return 1;
+}
+
+static const struct neap_addr *addr_of(const struct neap_wire_value *value, struct neap_addr *addr)
+{
+  NEAP_ASSERT(!value || neap_wire_take_addr(value, addr));
+  return value && value->kind != NEAP_ADDR_NONE ? addr : NULL;
+}
+
+void neap_wire_list(struct neap_wire *wire, int version, const struct neap_wire_value *dest,
+  const struct neap_wire_value *src, const char *cluster, int cluster_len)
+{
+  struct neap_addr to, from;
+  wire->count_at = neap_packet_list(&wire->w, (uint16_t)version, addr_of(dest, &to),
+    addr_of(src, &from), cluster, (size_t)cluster_len);
+}
+
+void neap_wire_message_out(struct neap_wire *wire, const struct neap_wire_value *src)
+{
+  struct neap_addr from;
+  neap_packet_message(&wire->w, &wire->registry, wire->msg, addr_of(src, &from),
+    wire->arrival.order, wire->arrival.order_count);
+  wire->count++;
+}
+
+static const struct neap_registry *in_order(struct neap_wire *wire)
+{
+  wire->ordered.count = wire->arrival.order_count;
+  memcpy(wire->ordered.order, wire->arrival.order, wire->arrival.order_count);
+  return &wire->ordered;
+}
+
+void neap_wire_single(struct neap_wire *wire, int version, const struct neap_wire_value *dest,
+  const struct neap_wire_value *src)
+{
+  struct neap_addr to, from;
+  neap_packet_single(&wire->w, (uint16_t)version, in_order(wire), wire->msg, addr_of(dest, &to),
+    addr_of(src, &from));
+}
+
+void neap_wire_bare(
+  struct neap_wire *wire, const struct neap_wire_value *dest, const struct neap_wire_value *src)
+{
+  struct neap_addr to, from;
+  neap_packet_bare(&wire->w, in_order(wire), wire->msg, addr_of(dest, &to), addr_of(src, &from));
+}
+
+/* What was written; a fault when it was too much. */
+void neap_wire_out(struct neap_wire *wire, struct neap_wire_cursor *out)
+{
+  if (wire->count_at) neap_packet_close(wire->count_at, wire->count);
+  out->at = wire->out;
+  out->end = wire->w.at;
+  out->fault = wire->w.full ? NEAP_FAULT_LENGTH : NEAP_FAULT_NONE;
+}
+
+int neap_wire_size(struct neap_wire *wire)
+{
+  return (int)neap_packet_size(&wire->registry, wire->msg);
+}
