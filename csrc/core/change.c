@@ -94,11 +94,3 @@ int neap_stack_set(struct neap_stack *stack, const struct neap_change *changes, 
   neap_stack_ready(stack);
   return 0;
 }
-
-bool neap_stack_gives(const struct neap_stack *stack, const char *word)
-{
-  struct planned plans[NEAP_LAYERS_MAX];
-  struct neap_promiser layers[NEAP_LAYERS_MAX];
-  unsigned count = plan_all(stack, NULL, 0, plans, layers);
-  return neap_promise_holds(layers, count, 0, word);
-}
