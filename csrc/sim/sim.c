@@ -23,7 +23,7 @@ static uint64_t fold(uint64_t a, uint64_t b)
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two odd numbers without pattern (the fractions of e and pi); a zero times anything says little. */
+/* Two odd numbers without pattern: fractions of e and pi. */
 #define SALT_A 0xb7e151628aed2a6bu
 #define SALT_B 0x243f6a8885a308d3u
 

@@ -49,8 +49,8 @@ int neap_sim_set(
 bool neap_sim_get(struct neap_world *world, const char *from, const char *to, const char *name,
   struct neap_value *value);
 
-/* Members of different groups no longer hear each other; those in no group hear everybody.  `groups`
- * numbers the group of each name.  Names may come before their members. */
+/* Members of different groups no longer hear each other; those in no group hear everybody.
+ * `groups` numbers the group of each name.  Names may come before their members. */
 void neap_sim_partition(
   struct neap_world *world, const char *const *names, const uint32_t *groups, uint32_t count);
 /* One way. */
