@@ -144,16 +144,16 @@ bool neap_stack_turn(struct neap_stack *stack)
   world->turn++;
   world->background = !stack->foreground;
   stack->foreground = false;
-  while (done < TURN_BUDGET && !stack->closing) {
+  bool left = true; /* Until it was seen to be still: what is collected leaves only then. */
+  while (left && done < TURN_BUDGET && !stack->closing) {
     if (stack->moved) neap_movers_tell(stack);
     if (!stack->pending) {
       for (uint32_t i = 0; i < stack->count; i++)
         if (stack->layers[i]->class->still) stack->layers[i]->class->still(stack->layers[i]);
-      if (!stack->pending && !stack->moved) break;
+      left = stack->pending || stack->moved;
     }
-    done += sweep(stack);
+    if (left) done += sweep(stack);
   }
-  bool left = stack->pending || stack->moved;
   if (!left && stack->gone_due) neap_peers_collect(stack);
   if (world->checking && !stack->closing) neap_stack_checks(stack);
   stack->turning = false;
