@@ -123,7 +123,14 @@ const struct rule *neap_sim_rule_hit(
 
 /* ---- making and clearing ---- */
 
-/* Does any known header, of this layer if one is named, have a field that fits the row's kind? */
+/* Can this field be compared with what the row gives? */
+static bool comparable(const struct neap_field *field, const struct neap_rule_row *row)
+{
+  if (neap_sim_is_number(field->form)) return !row->text || !strcmp(row->name, "type");
+  return row->text && (is_address(field->form) || is_text(field->form));
+}
+
+/* Does any known header, of this layer if one is named, have such a field? */
 static bool field_known(const struct sim *sim, const char *layer, const struct neap_rule_row *row)
 {
   for (uint32_t s = 0; s < sim->registry.count; s++) {
@@ -131,9 +138,7 @@ static bool field_known(const struct sim *sim, const char *layer, const struct n
     for (unsigned f = 0; f < slot->count; f++) {
       if (layer && strcmp(layer, slot->forms[f]->name) != 0) continue;
       const struct neap_field *field = field_named(slot->forms[f], row->name);
-      if (!field) continue;
-      bool number = neap_sim_is_number(field->form);
-      if (!row->text ? number : number ? !strcmp(row->name, "type") : true) return true;
+      if (field && comparable(field, row)) return true;
     }
   }
   return false;
@@ -155,9 +160,8 @@ static int field_unknown(
     for (unsigned f = 0; f < count; f++) neap_nearest_offer(&nearest, fields[f].name);
   }
   if (nearest.word && !strcmp(nearest.word, row->name)) {
-    neap_text_add(&text, "%s: %s", row->name,
-      row->text ? "a number is expected"
-                : "a text is expected, or nothing can be compared with it");
+    neap_text_add(&text, "%s: no header with it can be compared with a %s", row->name,
+      row->text ? "text" : "number");
     return NEAP_CONFIG;
   }
   neap_text_add(
