@@ -119,6 +119,14 @@ struct neap_msg *neap_window_next(struct neap_window *w, bool keep)
   return m;
 }
 
+void neap_window_skip(struct neap_window *w, uint64_t count)
+{
+  NEAP_ASSERT(!w->stored);
+  w->high += count;
+  w->low = w->hd = w->high;
+  calm_down(w, count);
+}
+
 void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force)
 {
   if (!force && after(seqno, w->hd)) seqno = w->hd;

@@ -47,6 +47,9 @@ struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno);
  * stored (a sender's own), else it is the caller's and low follows. */
 struct neap_msg *neap_window_next(struct neap_window *w, bool keep);
 
+/* `count` messages after hd passed by without being stored: only while nothing is stored. */
+void neap_window_skip(struct neap_window *w, uint64_t count);
+
 /* Frees everything up to `seqno` (not beyond hd, unless `force`, which also raises hd, and high
  * where `seqno` is above it: the window starts over there). */
 void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force);
