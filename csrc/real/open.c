@@ -10,6 +10,7 @@
 #include "real/private.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,32 @@ static int aim(struct real_port *p, const struct interface *interface, struct ne
   return failed ? neap_real_trail(trail, errno, "send to the group on %s", interface->name) : 0;
 }
 
+/* The kernel hands a member its own multicasts too.  They are dropped before they cost a wake-up and a
+ * copy: what comes to the group from this member's own address and port. */
+static void deafen(struct real_port *p)
+{
+  const struct neap_addr *local = &p->port.local;
+  struct sock_filter code[12];
+  uint32_t words = local->size / 4, n = 0, drop = 2 * words + 2;
+  uint32_t at = (uint32_t)SKF_NET_OFF + (words == 1 ? 12 : 8); /* The source in the IP header. */
+  code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0);
+  code[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, local->port, 0, 0);
+  code[n].jf = (uint8_t)(drop - n), n++;
+  for (uint32_t i = 0; i < words; i++, at += 4) {
+    uint32_t word;
+    memcpy(&word, local->bytes + 4 * i, 4);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at);
+    code[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(word), 0, 0);
+    code[n].jf = (uint8_t)(drop - n), n++;
+  }
+  NEAP_ASSERT(n == drop);
+  code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+  code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+  struct sock_fprog program = {(uint16_t)n, code};
+  /* Where it is refused the transport drops them itself. */
+  setsockopt(p->group.fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
 /* Segmentation offload, where the kernel knows it and it was not refused. */
 static void offload(struct real_port *p)
 {
@@ -128,6 +155,7 @@ static int sockets(struct real_port *p, struct neap_trail *trail)
     return neap_real_trail(trail, errno, "own address");
   p->port.local = neap_real_addr(&name);
   p->group_len = neap_real_name(&spec->group, &p->group_name);
+  deafen(p);
   measure(p, &interface);
   offload(p);
   return 0;
