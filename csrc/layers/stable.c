@@ -1,0 +1,291 @@
+/* stable: finds out what everybody has, so that senders may free it.
+ *
+ * Each member tells the coordinator how far it has applied every sender (a vote).  When all members
+ * of the view have voted, the coordinator multicasts for each sender the least that was applied and
+ * the most that was received (STABILITY), and everybody passes that down as STABLE.  Its own vote
+ * comes last, so it is fresh.
+ *
+ *     ann (coordinator)    bob            cho
+ *       |<---- vote 7 5 3 --|              |     every `interval` on the mean, after `max_bytes` of
+ *       |<---------------------- vote 6 5 3|     multicasts, or when asked to
+ *       |----- STABILITY 6 5 3 ----------->|     nobody needs ann's up to 6 any more
+ *
+ * A sender without room cannot wait for everybody's next vote: it tells the coordinator (WANTED),
+ * which starts over and asks everybody (COLLECT).  These two are our own and go to Neap members
+ * only; a JGroups coordinator is sent a vote instead.
+ *
+ * Nothing here is reliable and all of it heals: a vote by bytes that no STABILITY follows is
+ * repeated with growing pauses, a member that votes twice in a round has missed the last STABILITY
+ * and gets it again, and COLLECT goes on until all have voted.  A vote never says more than the
+ * digests that this member has handed out promise (HOLD, protocols 2).
+ *
+ * Invariant: no row of the round says more than any vote in it; a round with all votes is over. */
+
+#include "layers/stable/stable.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+
+static const struct neap_header stable_headers[] = {
+  NEAP_HEADER_ROW("stable", NEAP_P_STABLE, 56, neap_stable_head, "votes and stability"),
+  NEAP_HEADER_ROW("stable", NEAP_OWN_STABLE, NEAP_OWN_STABLE, neap_stable_own_head, "rounds asked"),
+  {0},
+};
+
+#define AT(member) offsetof(struct stable, member)
+static const struct neap_attr stable_attrs[] = {
+  {NEAP_PARAM, "interval", AT(interval), "ns", NEAP_S(20), 0, NEAP_S(86400), .live = NEAP_TIMER,
+    .doc = "Mean time between this member's votes; the next one is drawn anew. 0: by bytes only."},
+  {NEAP_PARAM, "max_bytes", AT(max_bytes), "bytes", 2000000, 0, 0, .live = NEAP_NOW,
+    .doc = "Multicast bytes after which this member votes at once; what was counted so far "
+           "counts. 0: by time only."},
+  {NEAP_PARAM, "spacing", AT(spacing), "ns", NEAP_MS(20), NEAP_MS(1), NEAP_S(10), .live = NEAP_NOW,
+    .doc = "Least time between two votes, and before a vote is repeated; from the next on."},
+  {NEAP_PARAM, "hold_max", AT(hold_max), "ns", NEAP_S(200), NEAP_S(1), NEAP_S(86400),
+    .live = NEAP_NOW,
+    .doc = "A hold that nobody ends is given up after this, with trouble; for holds from now on."},
+  {NEAP_GAUGE, "bytes", AT(bytes), "bytes", .doc = "Multicast bytes counted since the last vote."},
+  {NEAP_GAUGE, "missing", AT(missing), "members",
+    .doc = "At the coordinator: who has not voted yet in the round that is open; 0: none is."},
+  {NEAP_GAUGE, "holds", AT(holds), "digests", .doc = "Handed out, and votes held back for them."},
+  {NEAP_COUNTER, "votes_sent", AT(sent), "messages", .doc = "Own votes, also to oneself."},
+  {NEAP_COUNTER, "votes_received", AT(received), "messages", .doc = "Votes that counted."},
+  {NEAP_COUNTER, "dropped", AT(dropped), "messages",
+    .doc = "Of another view, from a stranger, or not to be read."},
+  {NEAP_COUNTER, "repeated", AT(repeated), "messages",
+    .doc = "Second votes in a round, answered with the last STABILITY."},
+  {NEAP_COUNTER, "rounds", AT(rounds), "rounds", .doc = "Concluded here, as coordinator."},
+  {NEAP_COUNTER, "stabilities", AT(heard), "messages", .doc = "STABILITY that came and counted."},
+  {NEAP_COUNTER, "wanted", AT(asked), "rounds", .doc = "Asked for: room ran out, or by hand."},
+  {NEAP_COUNTER, "expired", AT(expired), "digests", .doc = "Holds that nobody ended in time."},
+  {NEAP_COUNTER, "incomplete", AT(incomplete), "digests",
+    .doc = "Lacked a member twice; that vote was left out."},
+  {NEAP_END},
+};
+
+static int gossip_now(struct neap_layer *layer, const char *argument, char *out)
+{
+  struct stable *s = (struct stable *)layer;
+  (void)argument;
+  *out = 0;
+  if (!s->view) return NEAP_NOT_JOINED;
+  neap_stable_want(s, ROUND);
+  return 0;
+}
+
+/* Who keeps everybody from freeing: for the prompt. */
+static int who(struct neap_layer *layer, const char *argument, char *out)
+{
+  struct stable *s = (struct stable *)layer;
+  struct neap_text text = neap_text_of(out, NEAP_OP_TEXT);
+  char name[NEAP_ADDR_TEXT], age[48];
+  (void)argument;
+  if (!neap_stable_coordinator(s)) {
+    neap_text_add(&text, "only the coordinator knows");
+    if (s->view) neap_text_add(&text, ": ask %s", neap_peer_text(s->view->members[0], name));
+    return 0;
+  }
+  for (uint32_t i = 1; i < neap_stable_members(s); i++)
+    if (!s->voted[i])
+      neap_text_add(&text, "%s%s has not voted in this round, last %s ago", text.len ? "\n" : "",
+        neap_peer_text(s->view->members[i], name),
+        neap_quantity_text(
+          (neap_now(layer) + 1 - s->seen[i]) / 1000000 * 1000000, "ns", age, sizeof age));
+  return 0;
+}
+
+static const struct neap_op stable_ops[] = {
+  {"gossip_now", "Asks for a round of votes now.", gossip_now},
+  {"who", "At the coordinator: who has not voted yet, so that nothing can be freed.", who},
+  {0},
+};
+
+/* ---- what others say ---- */
+
+static void take_vote(struct stable *s, const struct neap_msg *m, int rank)
+{
+  if (!neap_stable_coordinator(s) || rank < 1 || !neap_stable_read(s, m)) {
+    s->dropped++;
+  } else if (s->voted[rank]) {
+    s->repeated++;
+    if (s->concluded) neap_stable_send(s, m->from, NEAP_STABLE_STABILITY, s->last);
+  } else {
+    neap_stable_count(s, (uint32_t)rank);
+  }
+}
+
+static void take_stability(struct stable *s, const struct neap_msg *m, int rank)
+{
+  if (m->from == neap_self(&s->layer)) return;
+  if (rank < 0 || !neap_stable_read(s, m)) {
+    s->dropped++;
+    return;
+  }
+  s->heard++;
+  neap_stable_conclude(s, s->read);
+}
+
+static void take(struct stable *s, const struct neap_msg *m)
+{
+  const struct neap_stable_head *head = neap_stable_head_get(m, &s->layer);
+  const struct neap_stable_own_head *own = neap_stable_own_head_get(m, &s->layer);
+  int rank = neap_rank(s->view, m->from);
+  if (!neap_stable_my_view(s, head ? head->view : own->view))
+    s->dropped++;
+  else if (head && head->type == NEAP_STABLE_VOTE)
+    take_vote(s, m, rank);
+  else if (head && head->type == NEAP_STABLE_STABILITY)
+    take_stability(s, m, rank);
+  else if (own && own->type == NEAP_STABLE_WANTED && rank > 0 && neap_stable_coordinator(s))
+    neap_stable_want(s, ROUND);
+  else if (own && own->type == NEAP_STABLE_COLLECT && rank == 0 && !neap_stable_coordinator(s))
+    neap_stable_vote_soon(s, &s->answer);
+  else
+    s->dropped++;
+}
+
+/* ---- life ---- */
+
+static void new_view(struct stable *s, struct neap_view *view)
+{
+  neap_stable_arrays(s, view);
+  s->concluded = false;
+  neap_stable_reset(s);
+  for (uint32_t i = 0; i < view->count; i++) s->seen[i] = neap_now(&s->layer) + 1;
+  bool again = s->repeating;
+  s->repeating = false;
+  neap_timer_stop(&s->vote);
+  neap_timer_stop(&s->answer);
+  if (again) neap_stable_vote_soon(s, &s->vote);
+  if (s->want != NOTHING) neap_timer_sooner(&s->layer, &s->wanted, neap_stable_spaced(s, 0));
+}
+
+static int stable_open(struct neap_layer *layer, struct neap_trail *trail)
+{
+  struct stable *s = (struct stable *)layer;
+  (void)trail;
+  neap_timer_init_background(layer, &s->tick, neap_stable_tick_due);
+  neap_timer_init_background(layer, &s->vote, neap_stable_vote_due);
+  neap_timer_init_background(layer, &s->hold, neap_stable_hold_due);
+  neap_timer_init(layer, &s->answer, neap_stable_vote_due); /* Somebody waits for it. */
+  neap_timer_init(layer, &s->wanted, neap_stable_want_due);
+  neap_stable_tick_start(s);
+  return 0;
+}
+
+static void count_bytes(struct stable *s, uint64_t bytes)
+{
+  s->bytes += bytes;
+  if (s->max_bytes && s->bytes >= s->max_bytes && !s->repeating) neap_stable_vote_soon(s, &s->vote);
+}
+
+static void stable_down(struct neap_layer *layer, struct neap_batch *batch)
+{
+  struct stable *s = (struct stable *)layer;
+  uint64_t bytes = 0;
+  for (const struct neap_msg *m = batch->first; m; m = m->next)
+    if (!m->to && m->marks & NEAP_NO_LOOPBACK) bytes += m->len; /* These do not come up again. */
+  neap_pass_down(layer, batch);
+  if (bytes) count_bytes(s, bytes);
+}
+
+static void stable_up(struct neap_layer *layer, struct neap_batch *batch)
+{
+  struct stable *s = (struct stable *)layer;
+  struct neap_batch out = {0};
+  struct neap_msg *m;
+  uint64_t bytes = batch->first && !batch->first->to ? batch->bytes : 0;
+  bool ours = false;
+
+  for (m = batch->first; m; m = m->next)
+    ours |= neap_stable_head_get(m, layer) || neap_stable_own_head_get(m, layer);
+  while (ours && (m = neap_take(batch))) {
+    if (!neap_stable_head_get(m, layer) && !neap_stable_own_head_get(m, layer)) {
+      neap_put(&out, m);
+      continue;
+    }
+    take(s, m);
+    neap_msg_free(m);
+  }
+  neap_pass_up(layer, ours ? &out : batch);
+  if (bytes) count_bytes(s, bytes);
+}
+
+static enum neap_verdict stable_event(struct neap_layer *layer, struct neap_event *event, bool up)
+{
+  struct stable *s = (struct stable *)layer;
+  (void)up;
+  switch (event->kind) {
+  case NEAP_EVENT_VIEW:
+    if (s->view != event->view) new_view(s, event->view);
+    return NEAP_PASS;
+  case NEAP_EVENT_DIGEST_GET:
+    if (!event->answered) return NEAP_PASS; /* Somebody else's. */
+    neap_stable_digest(s, event);
+    return NEAP_STOP;
+  case NEAP_EVENT_STABLE_WANTED:
+    neap_stable_want(s, ROOM);
+    return NEAP_STOP;
+  case NEAP_EVENT_HOLD:
+    neap_stable_hold(s, event);
+    return NEAP_PASS;
+  case NEAP_EVENT_RELEASE:
+    neap_stable_release(s, event->number);
+    return NEAP_PASS;
+  default:
+    return NEAP_PASS;
+  }
+}
+
+static void stable_changed(struct neap_layer *layer, const struct neap_attr *attr)
+{
+  struct stable *s = (struct stable *)layer;
+  if (attr->at == AT(interval)) neap_stable_tick_start(s);
+  if (attr->at == AT(max_bytes)) count_bytes(s, 0);
+}
+
+static void stable_close(struct neap_layer *layer)
+{
+  struct stable *s = (struct stable *)layer;
+  neap_timer_stop(&s->tick);
+  neap_timer_stop(&s->vote);
+  neap_timer_stop(&s->answer);
+  neap_timer_stop(&s->wanted);
+  neap_timer_stop(&s->hold);
+  while (s->first) neap_stable_release(s, s->first->number);
+  neap_stable_arrays(s, NULL);
+}
+
+static void stable_check(const struct neap_layer *layer)
+{
+  const struct stable *s = (const struct stable *)layer;
+  uint32_t votes = 0, holds = 0, count = neap_stable_members(s);
+  for (uint32_t i = 0; i < count; i++) votes += s->voted[i] != 0;
+  for (const struct hold *h = s->first; h; h = h->next) holds++;
+  NEAP_ASSERT(votes == s->votes && holds == s->holds);
+  NEAP_ASSERT(!count || votes < count); /* With all votes it is over. */
+  NEAP_ASSERT(!s->votes || s->missing == count - votes);
+  NEAP_ASSERT(!s->repeating || s->vote.armed);
+  NEAP_ASSERT(s->want == NOTHING || !s->view || s->wanted.armed);
+  NEAP_ASSERT(!s->first || s->hold.armed);
+}
+
+const struct neap_class neap_stable = {
+  .name = "stable",
+  .doc = "Finds out what everybody has, so that senders may free it.",
+  .needs = "multicast unicast digest",
+  .hears = "view",
+  .gives = "stable",
+  .size = sizeof(struct stable),
+  .headers = stable_headers,
+  .attrs = stable_attrs,
+  .ops = stable_ops,
+  .open = stable_open,
+  .down = stable_down,
+  .up = stable_up,
+  .event = stable_event,
+  .changed = stable_changed,
+  .close = stable_close,
+  .check = stable_check,
+};
