@@ -16,13 +16,12 @@
 
 #include "core/headers.h"
 #include "core/layer.h"
-#include "core/packet.h"
+#include "core/payload.h"
 
 #include <stdio.h>
 
-/* A request or answer with the largest list of wanted members; records of an answer beyond that
- * many are not read. */
-enum { SCRATCH = 32768, RECORDS_MAX = NEAP_MEMBERS_MAX, WANTED_MAX = 1000 };
+/* A request with the largest list of wanted members: 17 bytes each. */
+enum { SCRATCH = 32768, WANTED_MAX = 800 };
 
 static const struct neap_header ping_headers[] = {
   NEAP_HEADER_ROW("ping", NEAP_P_PING, 53, neap_ping_head, "discovery"),
@@ -103,10 +102,8 @@ static struct neap_msg *message(struct ping *p, struct neap_peer *to, struct nea
     .place = p->place,
     .wanted = wanted,
   };
-  unsigned count;
-  const struct neap_field *fields = neap_ping_record_fields(&count);
   neap_write_u32(&w, 1);
-  neap_fields_write(&w, fields, count, &record);
+  neap_write_record(&w, &record);
   NEAP_ASSERT(!w.full);
   struct neap_msg *m = neap_msg_own(&p->layer, to, NEAP_OOB | NEAP_DONT_BUNDLE);
   neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
@@ -330,23 +327,18 @@ static void response(struct ping *p, struct neap_msg *m, const struct neap_ping_
 
 static void read_message(struct ping *p, struct neap_msg *m, const struct neap_ping_head *head)
 {
-  struct neap_reader r = neap_reader_of(m->body, m->len);
-  uint32_t records = neap_read_u32(&r);
-  unsigned count;
-  const struct neap_field *fields = neap_ping_record_fields(&count);
-  if (head->type == NEAP_PING_RESPONSE) p->responses_received++;
-  if (records > RECORDS_MAX) neap_fault(&r, NEAP_FAULT_LENGTH);
-  for (uint32_t i = 0; i < records && !r.fault; i++) {
-    struct neap_ping_record record;
-    neap_fields_read(&r, fields, count, &record);
-    if (r.fault) break;
-    if (head->type == NEAP_PING_RESPONSE)
+  struct neap_records it = neap_records_of((struct neap_slice){m->body, m->len});
+  struct neap_ping_record record;
+  bool asks = head->type == NEAP_PING_REQUEST, first = true;
+  p->responses_received += !asks;
+  while (neap_records_next(&it, &record)) {
+    if (!asks)
       response(p, m, &record);
-    else if (head->type == NEAP_PING_REQUEST && i == 0)
+    else if (first)
       request(p, m, head, &record);
+    first = false;
   }
-  if (r.fault || (head->type != NEAP_PING_REQUEST && head->type != NEAP_PING_RESPONSE))
-    p->malformed++;
+  p->malformed += it.r.fault != NEAP_FAULT_NONE;
 }
 
 /* ---- life ---- */
@@ -374,7 +366,10 @@ static void ping_up(struct neap_layer *layer, struct neap_batch *batch)
       neap_put(&out, m); /* not ours: it passes */
       continue;
     }
-    read_message(p, m, head);
+    if (head->type == NEAP_PING_REQUEST || head->type == NEAP_PING_RESPONSE)
+      read_message(p, m, head);
+    else
+      p->malformed++;
     neap_msg_free(m);
   }
   neap_pass_up(layer, &out);

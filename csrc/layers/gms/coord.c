@@ -1,0 +1,394 @@
+/* coord: how views are made.
+ *
+ * What waits (joiners, leavers, suspects) is worked off in one view change, by the first member that
+ * is not on its way out itself.  One change at a time:
+ *
+ *   kick    next turn: everything that came in this one counts
+ *   gather  only for joiners: HOLD, then the digest of what everybody has applied
+ *   commit  LEAVE_RSP to leavers; view installed here, then multicast; JOIN_RSP to joiners
+ *   acks    of all members, or `view_ack_collection_timeout`; then the next change
+ *
+ * The hold of a join digest ends when every member has that view or a later one.  If that takes
+ * longer than `hold_timeout` the digest is void: its joiners are excluded and have to come again. */
+
+#include "layers/gms/gms.h"
+
+/* A view of NEAP_MEMBERS_MAX members, twice, with digest: below 60 kB. */
+enum { SCRATCH = NEAP_SLAB_BYTES };
+
+/* The view of a hold whose view is not made yet. */
+#define PENDING UINT64_MAX
+
+/* Until the digest lacks nobody. */
+#define DIGEST_RETRY NEAP_MS(100)
+
+/* ---- holds ---- */
+
+static void hold_event(struct gms *g, unsigned kind, uint64_t ticket, struct neap_digest *digest)
+{
+  struct neap_event event = {
+    .kind = (uint8_t)kind, .number = ticket, .digest = neap_digest_ref(digest)};
+  neap_event_down(&g->layer, &event);
+}
+
+static struct gms_hold *hold_find(struct gms *g, uint64_t ticket)
+{
+  for (unsigned i = 0; i < GMS_HOLDS; i++)
+    if (g->holds[i].ticket == ticket) return &g->holds[i];
+  return NULL;
+}
+
+static void hold_end(struct gms *g, struct gms_hold *hold)
+{
+  hold_event(g, NEAP_EVENT_RELEASE, hold->ticket, NULL);
+  *hold = (struct gms_hold){0};
+  g->holds_out--;
+}
+
+static void limit_update(struct gms *g)
+{
+  uint64_t first = UINT64_MAX, now = neap_now(&g->layer);
+  for (unsigned i = 0; i < GMS_HOLDS; i++)
+    if (g->holds[i].ticket && g->holds[i].until < first) first = g->holds[i].until;
+  if (first == UINT64_MAX)
+    neap_timer_stop(&g->limit);
+  else
+    neap_timer_start(&g->layer, &g->limit, first > now ? first - now : 0);
+}
+
+void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct gms *g = (struct gms *)layer;
+  (void)timer;
+  for (unsigned i = 0; i < GMS_HOLDS; i++) {
+    struct gms_hold *hold = &g->holds[i];
+    struct gms_peer *p;
+    if (!hold->ticket || hold->until > neap_now(layer)) continue;
+    neap_each_peer (layer, p) {
+      if (p->came != hold->view || !neap_in_view(gms_view(g), p->peer)) continue;
+      p->voided = true;
+      g->voids++;
+    }
+    hold_end(g, hold);
+  }
+  limit_update(g);
+  gms_kick(g);
+}
+
+/* ---- acks ---- */
+
+void gms_acks_check(struct gms *g)
+{
+  const struct neap_view *view = gms_view(g);
+  uint64_t all = UINT64_MAX, staying = UINT64_MAX;
+  for (uint32_t i = 0; i < view->count; i++) {
+    if (view->members[i]->self) continue;
+    const struct gms_peer *p = gms_peer_of(g, view->members[i]);
+    if (p->acked < all) all = p->acked;
+    if (p->acked < staying && !gms_going(p)) staying = p->acked;
+  }
+  for (unsigned i = 0; i < GMS_HOLDS; i++)
+    if (g->holds[i].ticket && g->holds[i].view != PENDING && g->holds[i].view <= all)
+      hold_end(g, &g->holds[i]);
+  limit_update(g);
+  if (!g->collecting || staying < view->number) return;
+  g->collecting = false;
+  neap_timer_stop(&g->ack);
+  gms_kick(g);
+}
+
+void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct gms *g = (struct gms *)layer;
+  const struct neap_view *view = gms_view(g);
+  (void)timer;
+  for (uint32_t i = 0; i < view->count; i++)
+    if (!view->members[i]->self && gms_peer_of(g, view->members[i])->acked < view->number)
+      g->acks_missing++;
+  g->collecting = false;
+  gms_kick(g);
+  gms_leave_ask(g);
+}
+
+void gms_view_ack(struct gms *g, struct neap_msg *m)
+{
+  const struct neap_gms_own_head *own = neap_gms_own_head_get(m, &g->layer);
+  if (!gms_view(g) || !neap_in_view(gms_view(g), m->from)) return;
+  struct gms_peer *p = gms_peer_of(g, m->from);
+  /* JGroups members do not say which view they mean: the one that they were told last. */
+  uint64_t number = own && own->type == NEAP_GMS_INSTALLED ? own->number : gms_view(g)->number;
+  g->acks++;
+  if (number > gms_view(g)->number) return;
+  if (number > p->acked) p->acked = number;
+  gms_acks_check(g);
+  gms_leave_ask(g);
+}
+
+/* ---- requests ---- */
+
+void gms_joiner_forget(struct gms *g, struct gms_peer *p)
+{
+  if (!p->joining) return;
+  neap_link_remove(&p->asks);
+  p->joining = false;
+  g->joiners_waiting--;
+  neap_peer_release(&g->layer, p->peer);
+}
+
+static void refuse(struct gms *g, struct neap_peer *to, const char *why)
+{
+  uint8_t bytes[256];
+  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
+  neap_write_join_refused(&w, why);
+  struct neap_msg *m = gms_message(g, to, NEAP_OOB, NEAP_GMS_JOIN_RSP, NULL);
+  neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
+  gms_send(g, m);
+}
+
+void gms_join_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head *head)
+{
+  if (!neap_addr_equal(&head->member, &m->from->addr)) {
+    g->malformed++;
+    return;
+  }
+  if (g->state != GMS_MEMBER || !gms_is_acting(g)) return; /* It finds the right one by itself. */
+  g->requests++;
+  struct gms_peer *p = gms_peer_of(g, m->from);
+  if (neap_in_view(gms_view(g), m->from)) {
+    p->answer = true;
+  } else if (gms_view(g)->count + g->joiners_waiting >= NEAP_MEMBERS_MAX) {
+    refuse(g, m->from, "the group is full");
+    return;
+  } else if (!p->joining) {
+    p->joining = true;
+    neap_link_before(&g->joiners, &p->asks);
+    g->joiners_waiting++;
+    neap_peer_hold(&g->layer, m->from);
+  }
+  gms_kick(g);
+}
+
+void gms_kick(struct gms *g)
+{
+  if (g->state == GMS_MEMBER && gms_is_acting(g)) neap_timer_sooner(&g->layer, &g->kick, 0);
+}
+
+/* ---- the change ---- */
+
+static bool somebody_goes(struct gms *g)
+{
+  for (uint32_t i = 0; i < gms_view(g)->count; i++)
+    if (gms_peer_going(g, gms_view(g)->members[i])) return true;
+  return false;
+}
+
+static bool somebody_asks(struct gms *g)
+{
+  if (!neap_link_alone(&g->joiners)) return true;
+  for (uint32_t i = 0; i < gms_view(g)->count; i++) {
+    const struct gms_peer *p = neap_peer_state_have(&g->layer, gms_view(g)->members[i]);
+    if (p && p->answer) return true;
+  }
+  return false;
+}
+
+static void commit(struct gms *g, struct neap_digest *digest);
+
+/* Makes the change that waits, if it is mine to make and none runs. */
+void gms_change(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct gms *g = (struct gms *)layer;
+  (void)timer;
+  if (g->state != GMS_MEMBER || g->gathering || g->collecting || !gms_is_acting(g)) return;
+  struct gms_hold *hold = somebody_asks(g) ? hold_find(g, 0) : NULL;
+  if (!hold) { /* Nobody comes, or too many holds are out: those who want to come wait. */
+    if (somebody_goes(g) || g->renumber) commit(g, NULL);
+    return;
+  }
+  *hold = (struct gms_hold){++g->ticket, PENDING, UINT64_MAX};
+  g->holds_out++;
+  g->gathering = true;
+  hold_event(g, NEAP_EVENT_HOLD, g->ticket, NULL); /* Nothing moves between this and the digest. */
+  struct neap_event event = {.kind = NEAP_EVENT_DIGEST_GET, .number = g->ticket};
+  neap_ask_down(layer, &event);
+}
+
+static bool lacks_nobody(const struct gms *g, const struct neap_digest *digest)
+{
+  for (uint32_t i = 0; digest && i < gms_view(g)->count; i++) {
+    const struct neap_peer *member = gms_view(g)->members[i];
+    if (!gms_peer_going(g, member) && !neap_digest_find(digest, member)) return false;
+  }
+  return digest != NULL;
+}
+
+/* The answer to what gms_change asked. */
+void gms_digest(struct gms *g, struct neap_digest *digest)
+{
+  if (!g->gathering) return;
+  g->gathering = false;
+  if (g->state != GMS_MEMBER || !gms_is_acting(g) || !lacks_nobody(g, digest)) {
+    hold_end(g, hold_find(g, g->ticket));
+    if (g->state == GMS_MEMBER && gms_is_acting(g))
+      neap_timer_sooner(&g->layer, &g->kick, DIGEST_RETRY);
+    gms_leave_ask(g);
+    return;
+  }
+  hold_event(g, NEAP_EVENT_HOLD, g->ticket, digest);
+  commit(g, digest);
+}
+
+/* ---- what is sent ---- */
+
+/* A digest of exactly this view's members, in order. */
+static struct neap_digest *digest_of(const struct neap_view *view, const struct neap_digest *digest)
+{
+  struct neap_digest *ordered = neap_digest_new(view->count);
+  for (uint32_t i = 0; i < view->count; i++) {
+    const struct neap_digest_row *row = neap_digest_find(digest, view->members[i]);
+    neap_digest_add(ordered, row ? *row : (struct neap_digest_row){.peer = view->members[i]});
+  }
+  return ordered;
+}
+
+static void send_join_rsp(
+  struct gms *g, struct neap_peer *to, unsigned flags, const struct neap_digest *digest)
+{
+  uint8_t bytes[SCRATCH];
+  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
+  neap_write_join(&w, gms_view(g), digest);
+  uint32_t len = (uint32_t)(w.at - bytes);
+  if (to->generation)
+    for (uint32_t i = 0; i < digest->count; i++) {
+      neap_write_u32(&w, digest->rows[i].epoch);
+      neap_write_u8(&w, digest->rows[i].mode);
+    }
+  NEAP_ASSERT(!w.full);
+  struct neap_msg *m = gms_message(g, to, flags, NEAP_GMS_JOIN_RSP, NULL);
+  neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
+  m->len = len;
+  if (to->generation) /* Its bytes stand behind the body, in the same slab. */
+    *neap_gms_own_head_put(m, &g->layer) = (struct neap_gms_own_head){
+      .type = NEAP_GMS_EPOCHS, .epochs = {m->body + len, digest->count * 5}};
+  gms_send(g, m);
+}
+
+/* Writes the list of an address list that a delta carries. */
+static struct neap_slice peers_slice(
+  struct neap_writer *w, struct neap_peer *const *peers, uint32_t count)
+{
+  uint8_t *at = w->at;
+  neap_write_peers(w, peers, count);
+  return (struct neap_slice){at, (uint32_t)(w->at - at)};
+}
+
+/* To everybody; as what changed against `before`, or whole when that is NULL. */
+static void multicast_view(struct gms *g, const struct neap_view *before)
+{
+  uint8_t bytes[SCRATCH], lists[SCRATCH];
+  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
+  const struct neap_view *view = gms_view(g);
+  if (before) {
+    struct neap_writer l = {lists, lists + sizeof lists, false};
+    uint8_t *ids = l.at;
+    neap_write_view_id(&l, &view->creator, view->number);
+    neap_write_view_id(&l, &before->creator, before->number);
+    peers_slice(&l, view->left, view->left_count);
+    peers_slice(&l, view->joined, view->joined_count);
+    struct neap_view_digest payload = {.bits = NEAP_VD_VIEW | NEAP_VD_DELTA | NEAP_VD_MEMBERS,
+      .delta_view = {ids, (uint32_t)(l.at - ids)}};
+    neap_view_digest_write(&w, &payload);
+    g->deltas_sent++;
+  } else {
+    neap_write_view_digest(&w, view, NULL);
+  }
+  NEAP_ASSERT(!w.full);
+  struct neap_msg *m = gms_message(g, NULL, NEAP_NO_FC | NEAP_NO_RELAY, NEAP_GMS_VIEW, NULL);
+  m->marks |= NEAP_NO_LOOPBACK;
+  neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
+  g->views_sent++;
+  gms_send(g, m);
+}
+
+static void answer_leavers(struct gms *g, uint64_t number)
+{
+  const struct neap_view *view = gms_view(g);
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct neap_peer *peer = view->members[i];
+    const struct gms_peer *p = neap_peer_state_have(&g->layer, peer);
+    if (!gms_going(p) || peer->self) continue;
+    if (p->leaving) {
+      g->leaves++;
+      gms_send(g, gms_message(g, peer, NEAP_OOB | NEAP_NO_RELIABILITY, NEAP_GMS_LEAVE_RSP, NULL));
+    } else {
+      g->exclusions++;
+      gms_tell_excluded(g, peer, &gms_self(g)->addr, number);
+    }
+  }
+}
+
+/* Those who stay, then those who come, in the order in which they asked. */
+static uint32_t next_members(struct gms *g, bool with_joiners, struct neap_peer **members)
+{
+  const struct neap_view *view = gms_view(g);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < view->count; i++)
+    if (!gms_peer_going(g, view->members[i])) members[count++] = view->members[i];
+  if (!with_joiners) return count;
+  for (struct neap_link *l = g->joiners.next; l != &g->joiners; l = l->next)
+    if (count < NEAP_MEMBERS_MAX) members[count++] = NEAP_HOLDER(l, struct gms_peer, asks)->peer;
+  return count;
+}
+
+static void answer_joiners(struct gms *g, const struct neap_digest *digest)
+{
+  const struct neap_view *view = gms_view(g);
+  struct neap_digest *ordered = digest_of(view, digest);
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct gms_peer *p = neap_peer_state_have(&g->layer, view->members[i]);
+    if (!p || (!p->joining && !p->answer)) continue;
+    send_join_rsp(g, p->peer, p->joining ? 0 : NEAP_OOB, ordered);
+    p->answer = false;
+    if (!p->joining) continue;
+    p->came = view->number;
+    g->joins++;
+    gms_joiner_forget(g, p);
+  }
+  neap_digest_unref(ordered);
+}
+
+/* Makes the new view of what is known now. */
+static void commit(struct gms *g, struct neap_digest *digest)
+{
+  struct neap_peer *members[NEAP_MEMBERS_MAX];
+  uint32_t count = next_members(g, digest != NULL, members);
+  struct neap_view *before = gms_view(g);
+  struct gms_hold *hold = digest ? hold_find(g, g->ticket) : NULL;
+  bool same = count == before->count && !g->renumber;
+  for (uint32_t i = 0; same && i < count; i++) same = members[i] == before->members[i];
+  if (same) { /* Only answers that got lost: the hold of that time stands if it still has to. */
+    if (digest) answer_joiners(g, digest);
+    if (hold) hold_end(g, hold);
+    return;
+  }
+  uint64_t number = (g->seen > before->number ? g->seen : before->number) + 1;
+  bool mine = neap_addr_equal(&before->creator, &gms_self(g)->addr);
+  bool delta = g->delta_views && g->full_sent && mine;
+  if (before->members[0] != gms_self(g)) g->takeovers++;
+  answer_leavers(g, number);
+  g->renumber = false;
+  neap_view_ref(before);
+  gms_install(
+    g, neap_view_new(g->layer.stack, &gms_self(g)->addr, number, members, count, before), NULL);
+  multicast_view(g, delta ? before : NULL);
+  neap_view_unref(before);
+  g->full_sent = true;
+  if (digest) answer_joiners(g, digest);
+  if (hold) {
+    hold->view = number;
+    hold->until = neap_now(&g->layer) + g->hold_timeout;
+  }
+  g->collecting = true;
+  neap_timer_start(&g->layer, &g->ack, g->ack_timeout);
+  gms_acks_check(g); /* Alone, nobody else has to say anything. */
+}

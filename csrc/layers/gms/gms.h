@@ -1,0 +1,222 @@
+/* gms, inside: what its parts share.
+ *
+ *   join.c    how a member comes in: search, ask, first view; alone and looking for others
+ *   coord.c   how views are made: requests, digest and hold, order of sends, acks
+ *   leave.c   how a member goes, and how the leaving ones agree who tells whom
+ *   view.c    how views come in: read, judged, installed; the excluded
+ *   names.c   what rises waits until the members of a new view have names */
+
+#ifndef NEAP_LAYERS_GMS_H
+#define NEAP_LAYERS_GMS_H
+
+#include "core/headers.h"
+#include "core/layer.h"
+#include "core/payload.h"
+
+NEAP_ADOPT(neap_gms_head, 0);
+NEAP_ADOPT(neap_gms_own_head, 1);
+
+enum {
+  GMS_HOLDS = 8,    /* join digests that wait for acks at the same time */
+  GMS_FORMERS = 64, /* most that num_prev_mbrs can ask for */
+  GMS_VIEWS = 32,   /* the same of num_prev_views */
+  GMS_EARLY = 1024, /* unreliable messages that wait for a view's names */
+  GMS_LINE = 192,
+};
+
+enum gms_state {
+  GMS_IDLE,   /* before CONNECT */
+  GMS_SEARCH, /* discovery runs */
+  GMS_PAUSE,  /* somebody else has to begin, or nobody could be asked: again soon */
+  GMS_ASKED,  /* JOIN_REQ is out */
+  GMS_MEMBER,
+  GMS_LEAVING, /* LEAVE_REQ is out, or waits for a view change to end */
+  GMS_GONE,    /* left, failed, or on the way to a new life */
+};
+
+/* One member, or one that asks to become one. */
+struct gms_peer {
+  struct neap_peer *peer;
+  struct neap_link asks; /* in gms->joiners, in the order in which they asked */
+  uint64_t acked;        /* number of the newest view it is known to have */
+  uint64_t came;         /* number of the view that brought it; 0: before me */
+  bool joining;          /* in gms->joiners */
+  bool answer;           /* a member that asks to join: the answer got lost */
+  bool leaving;          /* said so, or is said to */
+  bool suspected;
+  bool apart;  /* went on in a view of others without us */
+  bool voided; /* its join digest may be void: it has to come again */
+};
+
+/* A join digest that was handed out: nobody purges above it yet (protocols 2). */
+struct gms_hold {
+  uint64_t ticket; /* number in HOLD and RELEASE; 0: free */
+  uint64_t view;   /* all its members must have this one, or a later one */
+  uint64_t until;
+};
+
+/* Somebody who was in a view, and the view that it was not in any more. */
+struct gms_former {
+  struct neap_addr addr, creator;
+  uint64_t number;
+};
+
+struct gms {
+  struct neap_layer layer;
+  /* params */
+  uint64_t join_timeout, max_join_attempts, retry_timeout, leave_timeout, ack_timeout;
+  uint64_t hold_timeout, name_timeout, lone_timeout, former_max, history_max;
+  bool delta_views;
+  /* gauges */
+  char *view_text, *coordinator_text;
+  uint64_t members, holds_out, joiners_waiting;
+  bool is_coordinator;
+  /* counters */
+  uint64_t views, joins, leaves, exclusions, requests, retries, views_sent, deltas_sent;
+  uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
+  uint64_t malformed, unnamed, early_dropped, searches_alone, takeovers;
+
+  uint8_t state; /* enum gms_state */
+  uint64_t seen; /* highest view number ever met */
+
+  /* joining: join.c */
+  uint64_t attempts;
+  struct neap_peer *asked; /* counted: whom JOIN_REQ went to */
+  uint64_t lone_pause;     /* until the next search of a lone coordinator */
+  bool lone_search;        /* it runs */
+  struct neap_timer step, lone;
+
+  /* view changes: coord.c */
+  struct neap_link joiners;
+  bool gathering;  /* a digest was asked for */
+  bool collecting; /* the current view waits for acks */
+  bool renumber;   /* somebody has this number under another view: make a new one */
+  bool full_sent;  /* the last view was made by me and everybody has it, or can ask */
+  uint64_t ticket; /* of the hold that is being made; last given */
+  struct gms_hold holds[GMS_HOLDS];
+  struct neap_timer kick, ack, limit;
+
+  /* leaving: leave.c */
+  struct neap_peer *heir; /* counted: whom LEAVE_REQ went to */
+  uint64_t leave_until;
+  struct neap_timer leave;
+
+  /* views: view.c */
+  struct gms_former formers[GMS_FORMERS];
+  uint64_t former_count;
+  char history[GMS_VIEWS][GMS_LINE];
+  struct neap_addr before_creator; /* of the last view that I did not make */
+  uint64_t before_number;
+  uint64_t watch_pause;
+  struct neap_timer watch;
+
+  /* names: names.c */
+  struct neap_view *naming; /* counted: waits for names before it rises */
+  struct neap_batch early;  /* what rises after it */
+  bool risen;               /* the application has a view */
+  struct neap_timer names;
+
+  char view_buffer[NEAP_NAME_MAX + 24], coordinator_buffer[NEAP_ADDR_TEXT];
+};
+
+static inline struct neap_view *gms_view(const struct gms *g)
+{
+  return g->layer.view;
+}
+
+static inline struct neap_peer *gms_self(const struct gms *g)
+{
+  return neap_self(&g->layer);
+}
+
+/* ---- gms.c ---- */
+
+struct gms_peer *gms_peer_of(struct gms *g, struct neap_peer *peer);
+
+/* On its way out of the view: it does not count when somebody has to act. */
+static inline bool gms_going(const struct gms_peer *p)
+{
+  return p && (p->leaving || p->suspected || p->apart || p->voided);
+}
+bool gms_peer_going(const struct gms *g, const struct neap_peer *peer);
+
+/* The first member that is not on its way out: who has to make the next view.  NULL: nobody. */
+struct neap_peer *gms_acting(const struct gms *g);
+static inline bool gms_is_acting(const struct gms *g)
+{
+  return gms_acting(g) == gms_self(g);
+}
+
+/* A message of type `type` about `member` (NULL: nobody). */
+struct neap_msg *gms_message(
+  struct gms *g, struct neap_peer *to, unsigned flags, int type, const struct neap_addr *member);
+void gms_send(struct gms *g, struct neap_msg *m);
+
+/* Stops every timer: it is over. */
+void gms_stop(struct gms *g);
+
+/* ---- join.c ---- */
+
+void gms_connect(struct gms *g);
+void gms_found(struct gms *g, const struct neap_found *found);
+void gms_join_step(struct neap_layer *layer, struct neap_timer *timer);
+void gms_join_rsp(struct gms *g, struct neap_msg *m);
+void gms_lone_step(struct neap_layer *layer, struct neap_timer *timer);
+/* Starts or stops looking for others, as the view says. */
+void gms_lone_update(struct gms *g);
+
+/* ---- coord.c ---- */
+
+void gms_join_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head *head);
+void gms_view_ack(struct gms *g, struct neap_msg *m);
+/* Something waits for a view change: it is made in the next turn, if it is mine to make. */
+void gms_kick(struct gms *g);
+void gms_change(struct neap_layer *layer, struct neap_timer *timer);
+void gms_digest(struct gms *g, struct neap_digest *digest);
+void gms_acks_check(struct gms *g);
+void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer);
+void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer);
+void gms_joiner_forget(struct gms *g, struct gms_peer *p);
+
+/* ---- leave.c ---- */
+
+void gms_leave(struct gms *g);
+void gms_leave_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head *head);
+void gms_leave_rsp(struct gms *g, struct neap_msg *m);
+/* Finds whom to ask, when that may have changed. */
+void gms_leave_ask(struct gms *g);
+void gms_leave_step(struct neap_layer *layer, struct neap_timer *timer);
+void gms_left(struct gms *g);
+
+/* ---- view.c ---- */
+
+void gms_view_msg(struct gms *g, struct neap_msg *m);
+void gms_get_view(struct gms *g, struct neap_msg *m);
+void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_head *head);
+/* Takes over one reference.  `digest` (not counted for) may be NULL. */
+void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *digest);
+/* The view and its coordinator, as texts, once names are known or have changed. */
+void gms_show(struct gms *g);
+void gms_send_view(struct gms *g, struct neap_peer *to);
+void gms_send_ack(struct gms *g, struct neap_peer *to);
+/* Builds the view of these addresses; NULL: too many, or one twice. */
+struct neap_view *gms_view_of(
+  struct gms *g, const struct neap_addr *creator, uint64_t number, struct neap_slice members);
+/* Tells one that it was excluded, by which view. */
+void gms_tell_excluded(
+  struct gms *g, struct neap_peer *peer, const struct neap_addr *creator, uint64_t number);
+void gms_unsuspected_stranger(struct gms *g, struct neap_peer *peer);
+void gms_rejoin(struct gms *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A suspicion must end in a view: asks for it if it does not. */
+void gms_watch_update(struct gms *g);
+void gms_watch_step(struct neap_layer *layer, struct neap_timer *timer);
+
+/* ---- names.c ---- */
+
+void gms_names_start(struct gms *g, struct neap_view *view);
+void gms_named(struct gms *g);
+void gms_names_over(struct neap_layer *layer, struct neap_timer *timer);
+/* Passes up what may rise, behind the view that waits. */
+void gms_rise(struct gms *g, struct neap_batch *batch);
+
+#endif
