@@ -1,0 +1,233 @@
+/* gaps: what is missing is asked for, not too early, not too often.
+ *
+ *          hd      asked        seen            told
+ *     ------|--[ ]--[ ]--|---[ ]--[ ]--|---[ ][ ]|
+ *              `again`:       `gap`:       wait for the next `gap`
+ *              asked before   first time
+ *
+ * A hole may be a message that was overtaken: the first request waits for gap_delay and a random
+ * part that grows with the group.  The next ones wait for two round trips at least, then longer and
+ * longer.  gap_delay = "tick" is the rule of the reference instead: each xmit_interval everything
+ * that was missing at the tick before is asked for.
+ *
+ * A request lists seqnos (core/seqnos.h); it goes to the sender, which answers (resend.c) or says
+ * that they are gone.  A hole that cannot be filled stops its stream: skipping is not ours to
+ * decide.
+ *
+ * Invariant: while something is missing one of the two timers runs, or the stream waits for room
+ * or is stopped. */
+
+#include "layers/nakack/nakack.h"
+
+#define TICK UINT64_MAX
+
+/* 10 ms: more than any local network takes; 2 ms: less is lost in the noise of busy machines. */
+#define REPEAT_UNKNOWN NEAP_MS(10)
+#define REPEAT_LEAST NEAP_MS(2)
+#define SPREAD_MOST NEAP_MS(10)
+enum { PATIENCE_MOST = 6 };
+
+/* ---- requests ---- */
+
+static uint64_t request(struct nakack *n, struct stream *s, uint64_t from, uint64_t to)
+{
+  struct neap_peer *to_whom = n->use_mcast_xmit_req ? NULL : s->peer;
+  struct neap_msg *m = neap_msg_own(&n->layer, to_whom, NEAP_OOB | NEAP_NO_FC);
+  *neap_nak_head_put_form(m, &n->layer, nakack_form(s->mode)) =
+    (struct neap_nak_head){.type = NEAP_NAK_XMIT_REQ, .sender = s->peer->addr};
+  uint64_t last = neap_seqnos_ask(m, &s->win, from, to, (uint32_t)n->list_max);
+  struct neap_seqnos it;
+  uint64_t seqno;
+  if (neap_seqnos_of(&it, m))
+    while (neap_seqnos_next(&it, &seqno)) n->asked++;
+  n->reqs_sent++;
+  neap_pass_down_msg(&n->layer, m);
+  return last;
+}
+
+/* Asks for what is missing in from .. to, oldest first; returns how far it came. */
+static uint64_t ask(struct nakack *n, struct stream *s, uint64_t from, uint64_t to)
+{
+  for (unsigned round = 0; round < NAKACK_ROUND; round++) {
+    if (nakack_after(from, to) || !neap_window_missing(&s->win, from, to)) return to;
+    from = request(n, s, from, to) + 1;
+  }
+  return from - 1;
+}
+
+/* ---- when ---- */
+
+static uint64_t first_delay(struct nakack *n, const struct stream *s, bool soon)
+{
+  uint64_t delay = n->gap_delay, members = n->layer.view ? n->layer.view->count : 1;
+  uint64_t spread = nakack_least(delay / 8 * members, SPREAD_MOST);
+  delay = nakack_least(delay << s->patience, n->xmit_interval);
+  return (soon ? 0 : delay) + neap_chance_below(&n->layer, spread);
+}
+
+static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
+{
+  uint64_t delay = s->rtt ? nakack_most(2 * s->rtt, REPEAT_LEAST) : REPEAT_UNKNOWN;
+  return nakack_least(delay << s->patience, n->xmit_interval);
+}
+
+static void repeat_later(struct nakack *n, struct stream *s)
+{
+  s->again_to = s->asked;
+  neap_timer_start(&n->layer, &s->again, s->pause);
+}
+
+/* Sees to it that what is missing is asked for. */
+void nakack_watch(struct nakack *n, struct stream *s, bool soon)
+{
+  if (!nakack_lacks(s) || s->stopped || s->full) return;
+  if (!s->since) s->since = neap_now(&n->layer);
+  if (n->gap_delay == TICK) {
+    if (!s->gap.armed) neap_timer_start(&n->layer, &s->gap, n->xmit_interval);
+  } else if (nakack_after(s->told, s->asked)) {
+    if (s->gap.armed && !soon) return; /* What is new waits for the next round. */
+    s->seen = s->told;
+    neap_timer_sooner(&n->layer, &s->gap, first_delay(n, s, soon));
+  } else if (!s->again.armed && !s->gap.armed) {
+    s->pause = repeat_delay(n, s);
+    repeat_later(n, s);
+  }
+}
+
+void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon)
+{
+  uint64_t most = s->win.low + 2 * n->window_messages; /* Nobody can have more out. */
+  if (nakack_after(seqno, most)) seqno = most;
+  if (nakack_after(seqno, s->told)) s->told = seqno;
+  if (NAKACK_MUTANT(302)) return;
+  /* The rule of the reference asks for the announced seqno at once; the holes before it show
+   * then. */
+  if (soon && n->gap_delay == TICK && nakack_after(s->told, s->win.high) && !s->stopped && !s->full)
+    request(n, s, s->told, s->told);
+  nakack_watch(n, s, soon);
+}
+
+void nakack_whole(struct nakack *n, struct stream *s)
+{
+  uint64_t took = neap_now(&n->layer) - s->since;
+  n->repair_time = n->repair_time ? (7 * n->repair_time + took) / 8 : took;
+  s->since = 0;
+  neap_timer_stop(&s->gap);
+  neap_timer_stop(&s->again);
+}
+
+/* ---- rounds ---- */
+
+/* Measures a round trip by the first seqno of a request that is not a repeat. */
+static void probe(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  if (s->probe_at) return;
+  s->probe = seqno;
+  s->probe_at = neap_now(&n->layer);
+}
+
+static void tick(struct nakack *n, struct stream *s)
+{
+  if (nakack_after(s->seen, s->win.hd)) ask(n, s, s->win.hd + 1, s->seen);
+  s->seen = s->told;
+}
+
+static void first_round(struct nakack *n, struct stream *s)
+{
+  uint64_t from = nakack_after(s->asked, s->win.hd) ? s->asked + 1 : s->win.hd + 1;
+  if (nakack_after(from, s->seen)) return;
+  uint64_t first = neap_window_missing(&s->win, from, s->seen);
+  s->asked = ask(n, s, from, s->seen);
+  if (!first || s->again.armed) return;
+  probe(n, s, first);
+  s->pause = repeat_delay(n, s);
+  repeat_later(n, s);
+}
+
+void nakack_gap_fire(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct nakack *n = (struct nakack *)layer;
+  struct stream *s = NEAP_HOLDER(timer, struct stream, gap);
+  if (n->gap_delay == TICK)
+    tick(n, s);
+  else
+    first_round(n, s);
+  nakack_watch(n, s, false);
+}
+
+void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct nakack *n = (struct nakack *)layer;
+  struct stream *s = NEAP_HOLDER(timer, struct stream, again);
+  uint64_t from = s->win.hd + 1;
+  if (n->gap_delay == TICK) { /* It was set meanwhile, and has its own rounds. */
+    nakack_watch(n, s, false);
+    return;
+  }
+  if (neap_window_missing(&s->win, from, s->again_to)) {
+    s->probe_at = 0; /* An answer could be to either request. */
+    s->pause = nakack_least(2 * s->pause, n->xmit_interval);
+    ask(n, s, from, s->again_to);
+  } else {
+    s->pause = repeat_delay(n, s);
+  }
+  if (neap_window_missing(&s->win, from, s->asked)) repeat_later(n, s);
+  nakack_watch(n, s, false);
+}
+
+/* Everything that is missing, by the rules of a round but now. */
+void nakack_ask_now(struct nakack *n, struct stream *s)
+{
+  if (!nakack_lacks(s) || s->stopped || s->full) return;
+  if (n->gap_delay == TICK) {
+    tick(n, s);
+  } else {
+    neap_timer_stop(&s->again);
+    s->asked = s->win.hd;
+    s->seen = s->told;
+    s->probe_at = 0;
+    first_round(n, s);
+  }
+  nakack_watch(n, s, false);
+}
+
+/* ---- what comes of it ---- */
+
+void nakack_answered(struct nakack *n, struct stream *s, uint64_t seqno, bool added)
+{
+  if (!added) {
+    n->needless++;
+    if (s->patience < PATIENCE_MOST) s->patience++;
+    return;
+  }
+  n->repaired++;
+  if (s->patience) s->patience--;
+  if (!s->probe_at || s->probe != seqno) return;
+  uint64_t took = neap_now(&n->layer) - s->probe_at;
+  s->rtt = s->rtt ? (7 * s->rtt + took) / 8 : nakack_most(took, 1);
+  s->probe_at = 0;
+}
+
+/* Whoever asked from everybody asked for us too: ours counts as sent. */
+void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_t to)
+{
+  uint64_t first = neap_window_missing(&s->win, s->win.hd + 1, s->seen);
+  if (!s->gap.armed || n->gap_delay == TICK || !first) return;
+  if (nakack_after(from, first) || nakack_after(s->seen, to)) return;
+  neap_timer_stop(&s->gap);
+  s->asked = s->seen;
+  n->spared++;
+  nakack_watch(n, s, false);
+}
+
+void nakack_gone(struct nakack *n, struct stream *s, uint64_t low)
+{
+  n->purged_received++;
+  if (s->stopped || !nakack_after(low, s->win.hd)) return;
+  s->stopped = true;
+  neap_timer_stop(&s->gap);
+  neap_timer_stop(&s->again);
+  char name[NEAP_ADDR_TEXT];
+  neap_trouble(&n->layer, s->peer, "%.32s no longer has %llu..%llu of its stream",
+    neap_peer_text(s->peer, name), (unsigned long long)(s->win.hd + 1), (unsigned long long)low);
+}

@@ -1,0 +1,250 @@
+/* nakack, private: what the parts of the layer share.
+ *
+ *   send.c     numbers own multicasts, keeps them, purges them, publishes the room
+ *   receive.c  puts what arrives in order and hands it up
+ *   gaps.c     asks for what is missing          resend.c  answers those who ask
+ *   tail.c     announces the last seqno          report.c  says and hears who has what
+ *   mode.c     the toggle                        digest.c  digests and holds
+ *   views.c    streams come and go               show.c    what the prompt shows
+ *
+ * "Bound" is the window's limit in bytes and messages; a "share" is an eighth of it. */
+
+#ifndef NEAP_LAYERS_NAKACK_H
+#define NEAP_LAYERS_NAKACK_H
+
+#include "core/headers.h"
+#include "core/layer.h"
+#include "core/seqnos.h"
+#include "core/window.h"
+
+/* Compile-time faults, each with the spec that must kill it: spec/mutants.md. */
+#ifdef NEAP_MUTANT
+#define NAKACK_MUTANT(n) (NEAP_MUTANT == (n))
+#else
+#define NAKACK_MUTANT(n) false
+#endif
+
+enum {
+  NAKACK_NAK, /* receivers find a loss at the tail by announcements, `stable` frees */
+  NAKACK_ACK, /* the sender announces until all have reported, reports free */
+};
+
+enum {
+  NAKACK_BOUND_MAX = 1 << 18,  /* messages; a ring of that size takes two megabytes */
+  NAKACK_WINDOW_MAX = 1 << 20, /* seqnos in a window: twice the bound, and layers' own */
+  NAKACK_HOLDS = 32,           /* digests given out and not yet installed by all */
+  NAKACK_RECENT = 1024,        /* answered seqnos that are remembered for their hold-off */
+  NAKACK_ROUND = 8,            /* requests to one sender at once; the rest at the next round */
+};
+
+/* One member: its stream as it comes in, and what it has of ours. */
+struct stream {
+  struct neap_peer *peer;
+  bool known; /* its window is there */
+  struct neap_window win;
+  struct neap_receipts *run;
+  uint64_t cap;   /* holds: what may be reported at most */
+  uint32_t epoch; /* of its mode, as consumed */
+  uint8_t mode;
+
+  /* what is missing */
+  uint64_t told;            /* the highest seqno somebody said there is */
+  uint64_t seen;            /* what `gap` will ask for when it is due */
+  uint64_t asked;           /* holes up to here were asked for once at least */
+  uint64_t again_to;        /* of these, what `again` will ask for when it is due */
+  uint64_t pause;           /* before the next `again` */
+  uint64_t since;           /* when the oldest hole was noticed; 0: there is none */
+  uint64_t rtt;             /* from asking to getting; 0 unknown */
+  uint64_t probe, probe_at; /* the seqno that measures it, and when it was asked for */
+  uint8_t patience;         /* gap_delay is doubled so often: answers were needless */
+  bool stopped;             /* what is missing is gone at its sender: a view or digest helps */
+  bool full;                /* something was dropped because the application is behind */
+  struct neap_timer gap, again;
+
+  /* what we say */
+  uint64_t reported;  /* the last position that was reported */
+  uint64_t report_at; /* report at once when this is reached; 0: nowhere */
+  uint64_t fresh;     /* bytes handed up since the last report */
+  bool asked_report;  /* the next report is wanted even if it says nothing new */
+  struct neap_timer report;
+
+  /* what it says about our stream */
+  bool member; /* it is in the view: what it has counts */
+  bool heard;  /* it has reported since it came */
+  uint64_t have;
+};
+
+/* An answered seqno, for the hold-off. */
+struct answer {
+  uint64_t seqno, at;
+  uint32_t first, second; /* slots + 1 of those who got it to themselves */
+  bool all;               /* it went to everybody */
+};
+
+struct hold {
+  uint64_t number;
+  struct neap_digest *digest; /* NULL: the place is free */
+};
+
+struct nakack {
+  struct neap_layer layer;
+  /* params */
+  uint64_t retransmission, mode_timeout, xmit_interval, announce_delay, gap_delay, ack_delay;
+  uint64_t window_bytes, window_messages, max_times, announce_bytes, list_max, early_max;
+  bool use_mcast_xmit, use_mcast_xmit_req;
+  /* gauges */
+  uint64_t current_seqno, current_low, mode_pending, window_used, window_stored, waiting,
+    repair_time;
+  uint64_t early_count, holds_count;
+  /* counters */
+  uint64_t sent, received, purged, announced, announcements, toggles, modes, settled;
+  uint64_t reqs_sent, reqs_received, asked, rsps_sent, rsps_received, rsps_mcast, spared, not_found;
+  uint64_t repaired, duplicates, needless, purged_sent, purged_received;
+  uint64_t dropped_full, dropped_far, dropped_early, strangers, malformed;
+  uint64_t acks_sent, acks_received, acks_foreign, stable_wanted;
+
+  struct stream *own;
+  uint64_t bound_bytes; /* window_bytes, or what `auto` means */
+  uint8_t mode;         /* of the own stream */
+  uint32_t epoch;
+  bool mode_due; /* the others have not been told: there was nobody to follow */
+
+  /* who has what of the own stream */
+  uint64_t others;                 /* the least that any other member has; UINT64_MAX when alone */
+  uint32_t unheard;                /* members of ours that have not reported since they came */
+  bool all_ours;                   /* every member of the view is Neap's */
+  struct neap_gate_position freed; /* charges given back since the channel began */
+
+  /* toggle */
+  uint64_t turn; /* seqno of the newest MODE that not all have reached; 0: none */
+  bool waited;   /* somebody waits for SETTLED */
+  struct neap_timer mode_timer;
+
+  /* tail */
+  uint64_t last_sent, mean_gap; /* when; smoothed, 0 at the beginning of a burst */
+  uint64_t rounds;              /* announcements since the last send */
+  uint64_t bytes_since;         /* sent since bytes last brought about an announcement */
+  uint64_t pressed_at;          /* seqno at which room was last asked for */
+  struct neap_timer tail;
+
+  struct neap_batch early;      /* arrived before the first view */
+  struct neap_timer room;       /* looks whether the application has caught up */
+  uint64_t handed, handed_turn; /* bytes handed up in this turn: not in the inboxes yet */
+  struct hold holds[NAKACK_HOLDS];
+  struct answer recent[NAKACK_RECENT];
+};
+
+NEAP_ADOPT(neap_nak_head, 0);
+NEAP_ADOPT(neap_nak_own_head, 1);
+
+static inline bool nakack_after(uint64_t a, uint64_t b)
+{
+  return (int64_t)(a - b) > 0;
+}
+
+static inline uint64_t nakack_least(uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline uint64_t nakack_most(uint64_t a, uint64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* The form that data, requests and reports of a stream in this mode have. */
+static inline uint8_t nakack_form(uint8_t mode)
+{
+  return mode == NAKACK_ACK ? NEAP_NAK_FORM_4 : NEAP_NAK_FORM_2;
+}
+
+/* What may be said of a stream: applied, but not beyond what a digest promised. */
+static inline uint64_t nakack_position(const struct stream *s)
+{
+  return nakack_least(s->run->applied, s->cap);
+}
+
+/* Something is missing of this stream. */
+static inline bool nakack_lacks(const struct stream *s)
+{
+  return nakack_after(s->told, s->win.hd);
+}
+
+/* send.c */
+void nakack_send(struct nakack *n, struct neap_batch *batch);
+void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop);
+void nakack_purge(struct nakack *n);
+void nakack_publish(struct nakack *n);
+bool nakack_pressed(const struct nakack *n);
+/* Tells rsvp about a tagged message: SENT, or STORED with `flag`. */
+void nakack_tell(struct nakack *n, unsigned kind, struct neap_msg *m, uint64_t seqno, bool flag);
+
+/* receive.c */
+void nakack_receive(struct nakack *n, struct neap_batch *batch);
+void nakack_early(struct nakack *n);     /* the first view is there */
+void nakack_caught_up(struct nakack *n); /* the application has taken something */
+neap_fire nakack_room_fire;
+
+/* gaps.c */
+/* There is a message of this seqno at least; `soon`: its delay is over, only the spread remains. */
+void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon);
+void nakack_watch(struct nakack *n, struct stream *s, bool soon);
+/* Nothing is missing any more. */
+void nakack_whole(struct nakack *n, struct stream *s);
+void nakack_ask_now(struct nakack *n, struct stream *s);
+/* A retransmission came: new, or one that was not needed. */
+void nakack_answered(struct nakack *n, struct stream *s, uint64_t seqno, bool added);
+/* Another member asked for from .. to of this stream. */
+void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_t to);
+/* Everything up to `low` is gone at its sender. */
+void nakack_gone(struct nakack *n, struct stream *s, uint64_t low);
+neap_fire nakack_gap_fire, nakack_again_fire;
+
+/* resend.c */
+void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_nak_head *head);
+
+/* tail.c */
+void nakack_tail_sent(struct nakack *n, uint64_t bytes);
+void nakack_tail_view(struct nakack *n);
+void nakack_tail_check(struct nakack *n); /* stops the announcements when all have everything */
+void nakack_announce(struct nakack *n);
+void nakack_announced(struct nakack *n, struct stream *s, uint64_t seqno, bool wants);
+bool nakack_tail_due(const struct nakack *n);
+neap_fire nakack_tail_fire;
+
+/* report.c */
+void nakack_applied(struct nakack *n, struct stream *s);
+void nakack_report(struct nakack *n, struct stream *s);
+/* Member `s` has our stream up to `seqno`. */
+void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno);
+void nakack_stable(struct nakack *n, const struct neap_digest *digest);
+/* The least that the others have, and who has not spoken. */
+void nakack_survey(struct nakack *n);
+neap_fire nakack_report_fire;
+
+/* mode.c */
+void nakack_toggle(struct nakack *n);
+void nakack_mode_due(struct nakack *n);
+/* Who has not followed yet; tells who waits when all have. */
+void nakack_follow(struct nakack *n);
+/* A MODE was reached in order. */
+void nakack_consume(struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno);
+neap_fire nakack_mode_fire;
+
+/* digest.c */
+struct neap_digest *nakack_digest(struct nakack *n, struct neap_peer *one);
+void nakack_digest_set(struct nakack *n, const struct neap_digest *digest, unsigned kind);
+void nakack_hold(struct nakack *n, uint64_t number, struct neap_digest *digest);
+void nakack_release(struct nakack *n, uint64_t number);
+uint64_t nakack_cap(const struct nakack *n, const struct neap_peer *peer);
+
+/* views.c */
+void nakack_view(struct nakack *n, const struct neap_view *view);
+struct stream *nakack_start(struct nakack *n, struct neap_peer *peer, uint64_t at);
+void nakack_forget(struct nakack *n, struct stream *s);
+
+/* show.c */
+int nakack_windows(struct neap_layer *layer, const char *argument, char *out);
+void nakack_check(const struct neap_layer *layer);
+
+#endif

@@ -1,0 +1,321 @@
+/* receive: what arrives is put in order, once, and handed up with a receipt.
+ *
+ *     hd = 4; 5 6 7 arrive:           the batch passes as it is
+ *     hd = 4; 6 7 arrive, then 5:     6 7 wait in the window, 5 takes them along
+ *     an out-of-band 7 while hd = 4:  rises at once; a copy without effect keeps its place
+ *
+ * Nothing is stored that the application has no room for: it is dropped and counted, and asked for
+ * again when there is room.  What comes before the first view waits, bounded.
+ *
+ * Invariant: between turns nothing is stored at hd + 1. */
+
+#include "layers/nakack/nakack.h"
+
+/* In the header of a copy whose original has risen already. */
+enum { RISEN = 0 };
+
+static struct stream *stream_of(struct nakack *n, const struct neap_peer *peer)
+{
+  return neap_peer_state_have(&n->layer, peer);
+}
+
+static bool bound_to(const struct nakack *n, const struct neap_msg *m, unsigned header)
+{
+  return m->present >> n->layer.slots[header] & 1;
+}
+
+/* ---- room ---- */
+
+/* Bytes that went up in this turn are not in the inboxes yet. */
+static bool room_for(struct nakack *n, uint64_t waiting)
+{
+  uint64_t turn = n->layer.stack->turns;
+  if (turn != n->handed_turn) {
+    n->handed_turn = turn;
+    n->handed = 0;
+  }
+  return neap_rx_space(&n->layer) > n->handed + waiting;
+}
+
+static void no_room(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  n->dropped_full++;
+  s->full = true;
+  nakack_notice(n, s, seqno, false);
+  if (!n->room.armed) neap_timer_start(&n->layer, &n->room, n->xmit_interval);
+}
+
+void nakack_room_fire(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct nakack *n = (struct nakack *)layer;
+  neap_timer_start(layer, timer, n->xmit_interval);
+  nakack_caught_up(n);
+}
+
+/* Whoever was held back for want of room asks again at once. */
+void nakack_caught_up(struct nakack *n)
+{
+  struct stream *s;
+  if (!n->room.armed || !room_for(n, 0)) return;
+  neap_timer_stop(&n->room);
+  neap_each_peer (&n->layer, s) {
+    if (!s->full) continue;
+    s->full = false;
+    nakack_ask_now(n, s);
+  }
+}
+
+/* ---- in order ---- */
+
+/* Hands up what is next; the receipt comes back when everything made from it is done. */
+static void deliver(
+  struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, struct neap_batch *out)
+{
+  const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
+  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_STORED, m, seqno, true);
+  if (head->type == RISEN) {
+    neap_msg_free(m);
+    return;
+  }
+  if (bound_to(n, m, 1)) {
+    nakack_consume(n, s, m, seqno);
+    return;
+  }
+  neap_receipt_give(s->run, m, seqno);
+  s->fresh += m->len;
+  n->handed += m->len;
+  neap_put(out, m);
+}
+
+/* Everything without a gap behind hd rises. */
+static void run_on(struct nakack *n, struct stream *s, struct neap_batch *out)
+{
+  struct neap_msg *m;
+  while ((m = neap_window_next(&s->win, false))) {
+    n->waiting--;
+    deliver(n, s, m, s->win.hd, out);
+  }
+  if (s->since && !nakack_lacks(s)) nakack_whole(n, s);
+}
+
+/* Keeps it until it is its turn; false if it is there already. */
+static bool keep(struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno)
+{
+  if (neap_window_add(&s->win, seqno, m) != NEAP_ADDED) return false;
+  n->waiting++;
+  return true;
+}
+
+/* Out of band: rises at once, and a copy keeps its place in the order. */
+static bool overtake(
+  struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, struct neap_batch *out)
+{
+  struct neap_msg *copy = neap_msg_clone(m);
+  uint8_t form = neap_nak_head_form(m, &n->layer);
+  neap_nak_head_put_form(copy, &n->layer, form)->type = RISEN;
+  if (!keep(n, s, copy, seqno)) {
+    neap_msg_free(copy);
+    return false;
+  }
+  if (m->flags & NEAP_RSVP && seqno != s->win.hd + 1)
+    nakack_tell(n, NEAP_EVENT_STORED, m, seqno, false);
+  neap_receipt_give(s->run, m, seqno);
+  s->fresh += m->len;
+  n->handed += m->len;
+  neap_put(out, m);
+  return true;
+}
+
+static void twice(
+  struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, bool again)
+{
+  n->duplicates++;
+  if (again) nakack_answered(n, s, seqno, false);
+  neap_msg_free(m);
+}
+
+/* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
+static bool too_far(
+  const struct nakack *n, const struct neap_window *w, uint64_t seqno, uint32_t len)
+{
+  if (seqno == w->hd + 1) return false;
+  return seqno - w->low > 2 * n->window_messages || w->bytes + len > 2 * n->bound_bytes;
+}
+
+/* A numbered message of a known stream; `again`: sent to this member because it asked. */
+static void data(
+  struct nakack *n, struct stream *s, struct neap_msg *m, bool again, struct neap_batch *out)
+{
+  uint64_t seqno = neap_nak_head_get(m, &n->layer)->seqno;
+  struct neap_window *w = &s->win;
+
+  if (!nakack_after(seqno, w->hd) || neap_window_get(w, seqno)) {
+    twice(n, s, m, seqno, again);
+  } else if (too_far(n, w, seqno, m->len)) {
+    n->dropped_far++;
+    nakack_notice(n, s, seqno, false);
+    neap_msg_free(m);
+  } else if (!room_for(n, seqno == w->hd + 1 ? 0 : w->bytes)) {
+    no_room(n, s, seqno);
+    neap_msg_free(m);
+  } else {
+    n->received++;
+    if (again) nakack_answered(n, s, seqno, true);
+    if (neap_oob(m) && !bound_to(n, m, 1)) {
+      overtake(n, s, m, seqno, out);
+    } else {
+      keep(n, s, m, seqno);
+      if (m->flags & NEAP_RSVP && seqno != w->hd + 1)
+        nakack_tell(n, NEAP_EVENT_STORED, m, seqno, false);
+    }
+    if (seqno == w->hd + 1)
+      run_on(n, s, out);
+    else
+      nakack_notice(n, s, seqno, false);
+  }
+}
+
+/* ---- what else arrives ---- */
+
+/* Nobody knows its sender: before the first view it waits, afterwards it is a stranger's. */
+static void unknown(struct nakack *n, struct neap_msg *m)
+{
+  if (n->layer.view) {
+    n->strangers++;
+    neap_msg_free(m);
+  } else if (n->early.count >= n->early_max) {
+    n->dropped_early++;
+    neap_msg_free(m);
+  } else {
+    neap_put(&n->early, m);
+    n->early_count = n->early.count;
+  }
+}
+
+/* A header of our own alone: PURGED. */
+static void own_word(struct nakack *n, struct stream *s, struct neap_msg *m)
+{
+  const struct neap_nak_own_head *own = neap_nak_own_head_get(m, &n->layer);
+  if (own->type != NEAP_NAK_PURGED || !neap_addr_equal(&own->sender, &m->from->addr))
+    n->malformed++;
+  else if (s && s->known)
+    nakack_gone(n, s, own->low);
+  neap_msg_free(m);
+}
+
+/* A request, an announcement or a report. */
+static void word(
+  struct nakack *n, struct stream *s, struct neap_msg *m, const struct neap_nak_head *head)
+{
+  bool known = s && s->known && s != n->own;
+  uint8_t form = neap_nak_head_form(m, &n->layer);
+  if (head->type == NEAP_NAK_XMIT_REQ) {
+    nakack_requested(n, m, head);
+  } else if (head->type == NEAP_NAK_HIGHEST) {
+    if (known) nakack_announced(n, s, head->seqno, form != NEAP_NAK_FORM_2);
+  } else if (head->type == NEAP_NAK_ACK) {
+    n->acks_received++;
+    if (s && s->member)
+      nakack_heard(n, s, head->seqno);
+    else
+      n->acks_foreign++;
+  } else {
+    n->malformed++;
+  }
+  neap_msg_free(m);
+}
+
+static void sort(struct nakack *n, struct neap_msg *m, struct neap_batch *out)
+{
+  struct stream *s = stream_of(n, m->from);
+  const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
+
+  if (!head && bound_to(n, m, 1)) {
+    own_word(n, s, m);
+  } else if (!head) {
+    neap_put(out, m); /* Nobody numbered it: it passes. */
+  } else if (head->type != NEAP_NAK_MSG && head->type != NEAP_NAK_XMIT_RSP) {
+    word(n, s, m, head);
+  } else if (m->from->self) {
+    n->duplicates++; /* The wire brought back what went up at once. */
+    neap_msg_free(m);
+  } else if (!s || !s->known || !n->layer.view) {
+    unknown(n, m);
+  } else {
+    bool again = head->type == NEAP_NAK_XMIT_RSP;
+    if (again) { /* It was a multicast, and is one again. */
+      neap_msg_to(m, NULL);
+      neap_nak_head_put_form(m, &n->layer, neap_nak_head_form(m, &n->layer))->type = NEAP_NAK_MSG;
+      n->rsps_received++;
+    }
+    data(n, s, m, again, out);
+  }
+}
+
+/* A member that is not Neap's has one mode for good: the one its form says. */
+static void adopt_form(struct nakack *n, struct stream *s, const struct neap_msg *m)
+{
+  if (m->from->generation || !bound_to(n, m, 0)) return;
+  s->mode = neap_nak_head_form(m, &n->layer) == NEAP_NAK_FORM_2 ? NAKACK_NAK : NAKACK_ACK;
+}
+
+/* Takes the run in order that a batch begins with; returns how many it took. Most batches are
+ * such a run from end to end. */
+static uint32_t in_order(struct nakack *n, struct stream *s, struct neap_batch *batch)
+{
+  uint64_t seqno = s->win.hd, bytes = 0;
+  uint64_t mask = (uint64_t)1 << n->layer.slots[0] | (uint64_t)1 << n->layer.slots[1];
+  uint64_t want = (uint64_t)1 << n->layer.slots[0];
+  struct neap_msg *m;
+  for (m = batch->first; m; m = m->next) {
+    const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
+    if ((m->present & mask) != want || head->type != NEAP_NAK_MSG || head->seqno != seqno + 1 ||
+        m->flags & NEAP_RSVP)
+      break;
+    neap_receipt_give(s->run, m, ++seqno);
+    bytes += m->len;
+  }
+  uint32_t count = (uint32_t)(seqno - s->win.hd);
+  neap_window_skip(&s->win, count);
+  s->fresh += bytes;
+  n->handed += bytes;
+  n->received += count;
+  if (s->since && !nakack_lacks(s)) nakack_whole(n, s);
+  return count;
+}
+
+void nakack_receive(struct nakack *n, struct neap_batch *batch)
+{
+  struct neap_msg *m = batch->first;
+  struct stream *s = m ? stream_of(n, m->from) : NULL;
+  struct neap_batch out = {0};
+  uint32_t taken = 0;
+
+  if (s && s->known && s != n->own && n->layer.view && !m->to) {
+    adopt_form(n, s, m);
+    if (!s->win.stored && !neap_oob(m) && room_for(n, batch->bytes)) taken = in_order(n, s, batch);
+    if (taken == batch->count) {
+      neap_pass_up(&n->layer, batch);
+      return;
+    }
+  }
+  while ((m = neap_take(batch))) {
+    if (taken) {
+      taken--;
+      neap_put(&out, m);
+    } else {
+      sort(n, m, &out);
+    }
+  }
+  neap_pass_up(&n->layer, &out);
+}
+
+void nakack_early(struct nakack *n)
+{
+  struct neap_batch early = n->early, out = {0};
+  struct neap_msg *m;
+  n->early = (struct neap_batch){0};
+  n->early_count = 0;
+  while ((m = neap_take(&early))) sort(n, m, &out);
+  neap_pass_up(&n->layer, &out);
+}

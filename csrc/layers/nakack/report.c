@@ -1,0 +1,120 @@
+/* report: who has what.
+ *
+ * Out: this member says how far it has applied somebody's stream.  In ack mode after each share of
+ * the window, or ack_delay after the first that was not reported; in any mode when asked by an
+ * announcement, and at once when the position reaches what was asked for or a toggle.
+ *
+ * In: have[m] is the most that m ever said, by an ack or through `stable`, whichever mode.  The
+ * least of the others, and this member's own live position, is what everybody has.
+ *
+ *     others = min over the view without us of have        a joiner has 0 until it reports
+ *
+ * A report is a fact and has no mode; one from outside the view says nothing about the group. */
+
+#include "layers/nakack/nakack.h"
+
+void nakack_report(struct nakack *n, struct stream *s)
+{
+  uint64_t position = nakack_position(s);
+  struct neap_msg *m = neap_msg_own(&n->layer, s->peer, NEAP_OOB | NEAP_NO_FC);
+  *neap_nak_head_put_form(m, &n->layer, NEAP_NAK_FORM_4) =
+    (struct neap_nak_head){.type = NEAP_NAK_ACK, .seqno = position};
+  s->reported = position;
+  s->fresh = 0;
+  s->asked_report = false;
+  if (!nakack_after(s->report_at, position)) s->report_at = 0;
+  neap_timer_stop(&s->report);
+  n->acks_sent++;
+  neap_pass_down_msg(&n->layer, m);
+}
+
+void nakack_report_fire(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct nakack *n = (struct nakack *)layer;
+  struct stream *s = NEAP_HOLDER(timer, struct stream, report);
+  if (s->asked_report || nakack_after(nakack_position(s), s->reported)) nakack_report(n, s);
+}
+
+/* Between half and the whole of ack_delay, by rank: reports of many do not meet. */
+static uint64_t report_delay(const struct nakack *n)
+{
+  const struct neap_view *view = n->layer.view;
+  int rank = neap_rank(view, neap_self(&n->layer));
+  if (rank < 0) return n->ack_delay;
+  return n->ack_delay / 2 + n->ack_delay / 2 * (uint64_t)rank / view->count;
+}
+
+/* The position of a stream moved. */
+void nakack_applied(struct nakack *n, struct stream *s)
+{
+  uint64_t position = nakack_position(s);
+  nakack_caught_up(n);
+  if (s == n->own) {
+    nakack_purge(n);
+  } else if (s->report_at && !nakack_after(s->report_at, position)) {
+    nakack_report(n, s);
+  } else if (s->mode == NAKACK_ACK && nakack_after(position, s->reported)) {
+    if (position - s->reported >= n->window_messages / 8 || s->fresh >= n->bound_bytes / 8)
+      nakack_report(n, s);
+    else
+      neap_timer_sooner(&n->layer, &s->report, report_delay(n));
+  }
+}
+
+/* ---- what the others have ---- */
+
+void nakack_survey(struct nakack *n)
+{
+  const struct neap_view *view = n->layer.view;
+  n->others = UINT64_MAX;
+  n->unheard = 0;
+  for (uint32_t i = 0; view && i < view->count; i++) {
+    if (view->members[i]->self) continue;
+    const struct stream *s = neap_peer_state_have(&n->layer, view->members[i]);
+    if (s->have < n->others) n->others = s->have;
+    if (!s->heard && view->members[i]->generation) n->unheard++;
+  }
+}
+
+static void settled_down(struct nakack *n)
+{
+  nakack_survey(n);
+  nakack_purge(n);
+  if (n->turn) nakack_follow(n);
+  nakack_tail_check(n);
+}
+
+void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  if (nakack_after(seqno, n->own->win.high)) {
+    n->malformed++;
+    return;
+  }
+  bool first = !s->heard, least = s->have == n->others;
+  s->heard = true;
+  if (!first && !nakack_after(seqno, s->have)) return;
+  if (nakack_after(seqno, s->have)) s->have = seqno;
+  if (first || least || n->turn) settled_down(n);
+}
+
+/* Everybody has applied `delivered` of each stream, and somebody has received `received`. */
+void nakack_stable(struct nakack *n, const struct neap_digest *digest)
+{
+  for (uint32_t i = 0; i < digest->count; i++) {
+    const struct neap_digest_row *row = &digest->rows[i];
+    struct stream *s = neap_peer_state_have(&n->layer, row->peer);
+    if (!s || !s->known) continue;
+    if (s != n->own) {
+      nakack_notice(n, s, row->received, false);
+      continue;
+    }
+    if (nakack_after(row->delivered, s->win.high)) continue;
+    struct stream *m;
+    neap_each_peer (&n->layer, m) {
+      if (!m->member) continue;
+      m->heard = true;
+      if (nakack_after(row->delivered, m->have)) m->have = row->delivered;
+    }
+    settled_down(n);
+  }
+}

@@ -1,0 +1,122 @@
+/* resend: whoever asks for what we sent gets it, once per hold-off.
+ *
+ *     within a hold-off of one seqno:   1st and 2nd member who ask   a copy each, at once
+ *                                       3rd                          a multicast, for everybody
+ *                                       from then on, or again       nothing
+ *
+ * The hold-off is a round trip, 1 ms at least: whoever asks again sooner has an answer on the
+ * way. A message goes out in the form it first had.  What was purged is answered by PURGED(low)
+ * to Neap's members, and not at all to others, who would not understand it. */
+
+#include "layers/nakack/nakack.h"
+
+#define HOLD_OFF_LEAST NEAP_MS(1)
+/* ---- hold-off ---- */
+
+enum verdict { NOBODY, ASKER, EVERYBODY };
+
+/* Who gets it this time. */
+static enum verdict judge(struct nakack *n, uint64_t seqno, const struct neap_peer *asker)
+{
+  struct answer *a = &n->recent[seqno % NAKACK_RECENT];
+  const struct stream *s = neap_peer_state_have(&n->layer, asker);
+  uint64_t now = neap_now(&n->layer);
+  uint64_t hold_off = nakack_most(s ? s->rtt : 0, HOLD_OFF_LEAST);
+  uint32_t slot = asker->slot + 1;
+
+  if (a->seqno != seqno || now - a->at >= hold_off) {
+    *a = (struct answer){.seqno = seqno, .at = now, .first = slot};
+    return ASKER;
+  }
+  if (a->all || a->first == slot || a->second == slot) return NOBODY;
+  if (!a->second || !n->use_mcast_xmit) {
+    a->second = slot;
+    return ASKER;
+  }
+  a->all = true;
+  return EVERYBODY;
+}
+
+/* ---- answers ---- */
+
+static void send_to(struct nakack *n, struct neap_msg *m, struct neap_peer *asker)
+{
+  struct neap_msg *copy = neap_msg_clone(m);
+  uint8_t form = neap_nak_head_form(m, &n->layer);
+  neap_nak_head_put_form(copy, &n->layer, form)->type = NEAP_NAK_XMIT_RSP;
+  neap_msg_to(copy, asker);
+  copy->marks |= NEAP_SENT;
+  n->rsps_sent++;
+  neap_pass_down_msg(&n->layer, copy);
+}
+
+static void send_to_all(struct nakack *n, struct neap_msg *m)
+{
+  struct neap_msg *again = neap_msg_again(m);
+  again->marks |= NEAP_SENT;
+  n->rsps_sent++;
+  n->rsps_mcast++;
+  neap_pass_down_msg(&n->layer, again);
+}
+
+static void purged(struct nakack *n, struct neap_peer *asker)
+{
+  if (!asker->generation) return;
+  struct neap_msg *m = neap_msg_own(&n->layer, asker, NEAP_OOB | NEAP_NO_FC);
+  *neap_nak_own_head_put(m, &n->layer) = (struct neap_nak_own_head){
+    .type = NEAP_NAK_PURGED, .sender = neap_self(&n->layer)->addr, .low = n->own->win.low};
+  n->purged_sent++;
+  neap_pass_down_msg(&n->layer, m);
+}
+
+/* One seqno of a request; returns the bytes that went out for it. */
+static uint64_t resend(struct nakack *n, uint64_t seqno, struct neap_peer *asker)
+{
+  struct neap_msg *m = neap_window_get(&n->own->win, seqno);
+  NEAP_ASSERT(m); /* Own streams have no gaps. */
+  switch (judge(n, seqno, asker)) {
+  case NOBODY:
+    n->spared++;
+    return 0;
+  case ASKER:
+    send_to(n, m, asker);
+    break;
+  case EVERYBODY:
+    send_to_all(n, m);
+    break;
+  }
+  return m->len + 1u;
+}
+
+/* A share of the window at most: what is left out is asked for again, when this has arrived. */
+static void answer(struct nakack *n, struct neap_seqnos *it, struct neap_peer *asker)
+{
+  uint64_t budget = n->bound_bytes / 8, spent = 0, seqno;
+  bool gone = false, unknown = false;
+  while (spent <= budget && neap_seqnos_next(it, &seqno)) {
+    if (!nakack_after(seqno, n->own->win.low))
+      gone = true;
+    else if (nakack_after(seqno, n->own->win.high))
+      unknown = true;
+    else
+      spent += resend(n, seqno, asker);
+  }
+  if (gone) purged(n, asker);
+  n->not_found += unknown;
+}
+
+void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_nak_head *head)
+{
+  struct neap_peer *sender = neap_peer_find(n->layer.stack, &head->sender);
+  struct neap_seqnos it;
+  if (!sender || m->from->self) return;
+  if (!neap_seqnos_of(&it, m) || !it.bits) {
+    n->malformed++;
+  } else if (sender->self) {
+    n->reqs_received++;
+    answer(n, &it, m->from);
+  } else {
+    struct stream *s = neap_peer_state_have(&n->layer, sender);
+    if (s && s->known) nakack_overheard(n, s, it.first, it.first + it.bits - 1);
+  }
+}

@@ -1,0 +1,143 @@
+/* send: own multicasts get a number and stay until everybody has applied them.
+ *
+ *     freed ------------ low ============ high      charge: what the gate counted for a message
+ *     charges given back  |  charges kept           horizon = charges given back + bound
+ *
+ * What is kept goes down as it is: window and transport share the descriptor. A clone goes back up
+ * at once, for this member is a receiver like the others. What needs no repair passes, and its
+ * charge is given back on the spot.
+ *
+ * Invariant: window_used is the sum of the charges of what is kept. */
+
+#include "layers/nakack/nakack.h"
+
+void nakack_publish(struct nakack *n)
+{
+  neap_gate_horizon(
+    &n->layer, NULL, n->freed.bytes + n->bound_bytes, n->freed.messages + n->window_messages);
+}
+
+/* Half of the bound is in use: time to learn what may go. */
+bool nakack_pressed(const struct nakack *n)
+{
+  return n->window_used > n->bound_bytes / 2 || n->window_stored > n->window_messages / 2;
+}
+
+void nakack_tell(struct nakack *n, unsigned kind, struct neap_msg *m, uint64_t seqno, bool flag)
+{
+  struct neap_event event = {.kind = (uint8_t)kind, .flag = flag, .number = seqno, .msg = m};
+  m->refs++;
+  neap_event_up(&n->layer, &event);
+}
+
+/* The clone that goes back up, or the receipt of one that does not. */
+static void loop_back(struct nakack *n, struct neap_msg *m, uint64_t seqno, struct neap_batch *loop)
+{
+  if (!loop || m->marks & NEAP_NO_LOOPBACK) {
+    neap_receipt_done(n->own->run, seqno);
+    return;
+  }
+  struct neap_msg *copy = neap_msg_clone(m);
+  neap_receipt_give(n->own->run, copy, seqno);
+  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_STORED, copy, seqno, true);
+  neap_put(loop, copy);
+}
+
+/* Numbers it and keeps it; the caller passes it down.  `loop` NULL: nobody here wants it. */
+void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop)
+{
+  struct neap_window *w = &n->own->win;
+  uint64_t seqno = w->high + 1;
+  struct neap_nak_head *head = neap_nak_head_put_form(m, &n->layer, nakack_form(n->mode));
+  head->type = NEAP_NAK_MSG;
+  head->seqno = seqno;
+
+  enum neap_add added = neap_window_add(w, seqno, m);
+  NEAP_ASSERT(added == NEAP_ADDED); /* The gate bounds what comes; layers' own are few. */
+  neap_window_next(w, true);
+  m->refs++;
+  n->window_used += m->charge;
+  n->window_stored++;
+  n->sent++;
+  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_SENT, m, seqno, true);
+  loop_back(n, m, seqno, loop);
+}
+
+/* Not kept: it is lost or not, and takes no room. */
+static void let_pass(struct nakack *n, struct neap_msg *m, struct neap_batch *loop)
+{
+  n->freed.bytes += m->charge;
+  n->freed.messages += m->charges;
+  if (!(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK))) neap_put(loop, neap_msg_clone(m));
+}
+
+/* The window fills: asks the others how far they are, at most once per share. */
+static void press(struct nakack *n)
+{
+  uint64_t high = n->own->win.high;
+  if (!nakack_pressed(n)) {
+    n->pressed_at = 0;
+    return;
+  }
+  uint64_t sent = high - n->pressed_at;
+  uint64_t mean = n->window_used / (n->window_stored + 1) + 1;
+  if (n->pressed_at && sent < n->window_messages / 8 && sent * mean < n->bound_bytes / 8) return;
+  n->pressed_at = high;
+  if (nakack_tail_due(n)) nakack_announce(n);
+}
+
+void nakack_send(struct nakack *n, struct neap_batch *batch)
+{
+  struct neap_batch loop = {0};
+  uint64_t bytes = 0;
+  bool passed = false, numbered = false;
+
+  for (struct neap_msg *m = batch->first; m; m = m->next) {
+    if (m->flags & NEAP_NO_RELIABILITY) {
+      let_pass(n, m, &loop);
+      passed = true;
+    } else {
+      nakack_number(n, m, &loop);
+      bytes += m->len;
+      numbered = true;
+    }
+  }
+  neap_pass_down(&n->layer, batch);
+  neap_pass_up(&n->layer, &loop);
+  n->current_seqno = n->own->win.high;
+  if (passed) nakack_publish(n);
+  if (!numbered) return;
+  nakack_tail_sent(n, bytes);
+  press(n);
+}
+
+/* ---- purge ---- */
+
+/* Frees what everybody has: the others by what they reported, this member by what it has applied
+ * now, which can fall when a digest rewinds it; low does not. */
+void nakack_purge(struct nakack *n)
+{
+  struct neap_window *w = &n->own->win;
+  if (!n->layer.view) return;
+  uint64_t to = nakack_least(n->others, nakack_position(n->own));
+  if (NAKACK_MUTANT(301)) to = w->hd;
+  if (nakack_after(to, w->hd)) to = w->hd;
+  if (!nakack_after(to, w->low)) return;
+
+  uint64_t bytes = 0, messages = 0;
+  for (uint64_t s = w->low + 1; s <= to; s++) {
+    const struct neap_msg *m = neap_window_get(w, s);
+    bytes += m->charge;
+    messages += m->charges;
+    m = neap_window_get(w, s + 8); /* Descriptors lie anywhere: the one after next is fetched. */
+    if (m) __builtin_prefetch(m);
+  }
+  n->purged += to - w->low;
+  n->window_stored -= to - w->low;
+  n->window_used -= bytes;
+  n->freed.bytes += bytes;
+  n->freed.messages += messages;
+  neap_window_purge(w, to, false);
+  n->current_low = w->low;
+  if (messages) nakack_publish(n);
+}

@@ -1,0 +1,90 @@
+/* show: what the prompt sees of the windows, and what must always be true of them. */
+
+#include "layers/nakack/nakack.h"
+
+#include <stdio.h>
+
+int nakack_windows(struct neap_layer *layer, const char *argument, char *out)
+{
+  struct nakack *n = (struct nakack *)layer;
+  struct stream *s;
+  size_t at = 0;
+  (void)argument;
+  neap_each_peer (layer, s) {
+    if (!s->known || at >= NEAP_OP_TEXT) continue;
+    bool own = s == n->own;
+    char name[NEAP_ADDR_TEXT];
+    uint64_t gaps = own ? 0 : nakack_most(s->told, s->win.high) - s->win.hd - s->win.waiting;
+    int len = snprintf(out + at, NEAP_OP_TEXT - at,
+      "%s low=%llu applied=%llu received=%llu gaps=%llu bytes=%llu mode=%s "
+      "epoch=%u has=%llu%s%s\n",
+      neap_peer_text(s->peer, name), (unsigned long long)s->win.low,
+      (unsigned long long)s->run->applied, (unsigned long long)s->win.high,
+      (unsigned long long)gaps, (unsigned long long)s->win.bytes,
+      (own ? n->mode : s->mode) == NAKACK_ACK ? "ack" : "nak", own ? n->epoch : s->epoch,
+      (unsigned long long)(own ? nakack_position(s) : s->have), s->stopped ? " stopped" : "",
+      s->full ? " full" : "");
+    at += (size_t)len;
+  }
+  if (at >= NEAP_OP_TEXT) out[NEAP_OP_TEXT - 1] = 0;
+  return 0;
+}
+
+/* ---- beliefs ---- */
+
+/* Walking large windows each turn would take longer than everything else: now and then. */
+enum { SMALL = 64, OFTEN = 64 };
+
+static void check_window(const struct nakack *n, const struct neap_window *w)
+{
+  if (w->high - w->low <= SMALL || n->layer.stack->turns % OFTEN == 0) neap_window_check(w);
+}
+
+static void check_foreign(const struct nakack *n, const struct stream *s)
+{
+  bool told = !s->run->mover.queued; /* By then we have heard how far it is applied. */
+  NEAP_ASSERT(s->win.low == s->win.hd && !neap_window_get(&s->win, s->win.hd + 1));
+  NEAP_ASSERT(!nakack_after(s->run->applied, s->win.hd));
+  NEAP_ASSERT(!nakack_after(s->win.high, s->told) || !s->win.waiting);
+  /* What is missing is watched. */
+  NEAP_ASSERT(!nakack_lacks(s) || s->stopped || s->full || s->gap.armed || s->again.armed);
+  NEAP_ASSERT(!s->full || n->room.armed);
+  /* What is to be said will be said. */
+  NEAP_ASSERT(!s->asked_report || s->report.armed);
+  NEAP_ASSERT(!told || s->mode != NAKACK_ACK || s->report.armed ||
+              !nakack_after(nakack_position(s), s->reported));
+  NEAP_ASSERT(!told || !s->report_at || nakack_after(s->report_at, nakack_position(s)));
+}
+
+static void check_own(const struct nakack *n)
+{
+  const struct neap_window *w = &n->own->win;
+  NEAP_ASSERT(w->hd == w->high && w->stored == w->high - w->low && w->stored == n->window_stored);
+  NEAP_ASSERT(!nakack_after(w->low, n->own->run->applied) || n->own->run->mover.closed);
+  NEAP_ASSERT(n->current_seqno == w->high && n->current_low == w->low);
+  NEAP_ASSERT(!n->turn || nakack_after(n->turn, n->others));
+  NEAP_ASSERT(!n->waited || n->mode_timer.armed || !n->mode_timeout);
+  /* In ack mode the sender finds a loss at the tail. */
+  NEAP_ASSERT(n->mode != NAKACK_ACK || !nakack_tail_due(n) || n->tail.armed);
+  NEAP_ASSERT(!n->turn || !nakack_tail_due(n) || n->tail.armed);
+}
+
+void nakack_check(const struct neap_layer *layer)
+{
+  const struct nakack *n = (const struct nakack *)layer;
+  const struct stream *s;
+  uint64_t waiting = 0;
+  neap_each_peer (layer, s) {
+    if (!s->known) {
+      NEAP_ASSERT(!s->member);
+      continue;
+    }
+    check_window(n, &s->win);
+    if (s == n->own) continue;
+    check_foreign(n, s);
+    waiting += s->win.waiting;
+  }
+  check_own(n);
+  NEAP_ASSERT(waiting == n->waiting);
+  NEAP_ASSERT(n->early_count == n->early.count && (!layer->view || !n->early.count));
+}
