@@ -91,7 +91,8 @@ static void bits_grow(struct neap_receipts *run, uint64_t ahead)
   if (size == run->size) return;
   uint64_t *bits = calloc(size / 64, sizeof *bits);
   NEAP_ASSERT(bits);
-  for (uint64_t s = run->applied + 1; run->bits && s <= run->top; s++) {
+  /* `top` may be the one that does not fit: beyond the old size there is nothing to copy. */
+  for (uint64_t s = run->applied + 1; s - run->applied < run->size && s != run->top + 1; s++) {
     uint64_t from = s & (run->size - 1), to = s & (size - 1);
     if (run->bits[from / 64] >> (from % 64) & 1) bits[to / 64] |= (uint64_t)1 << (to % 64);
   }
