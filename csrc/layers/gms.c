@@ -361,11 +361,45 @@ static int op_suspect(struct neap_layer *layer, const char *argument, char *out)
     if (strcmp(neap_peer_text(peer, name), argument) != 0) continue;
     if (peer->self) break;
     suspect(g, peer);
-    snprintf(out, NEAP_OP_TEXT, "%s is suspected", name);
+    snprintf(out, NEAP_OP_TEXT, "%s is suspected", argument);
     return 0;
   }
   snprintf(out, NEAP_OP_TEXT, "there is no other member called '%s'", argument);
   return NEAP_NOT_A_MEMBER;
+}
+
+/* For specs: this is the view now, whatever others think.  Addresses, separated by spaces. */
+static int op_inject_view(struct neap_layer *layer, const char *argument, char *out)
+{
+  struct gms *g = (struct gms *)layer;
+  uint8_t bytes[NEAP_OP_TEXT];
+  struct neap_writer w = {bytes + 2, bytes + sizeof bytes, false};
+  struct neap_addr addr, first = {0};
+  uint16_t count = 0;
+  for (const char *at = argument + strspn(argument, " "); *at; at += strspn(at, " ")) {
+    char word[NEAP_ADDR_TEXT];
+    size_t len = strcspn(at, " ");
+    snprintf(word, sizeof word, "%.*s", (int)len, at);
+    at += len;
+    if (!neap_addr_parse(word, &addr)) {
+      snprintf(out, NEAP_OP_TEXT, "'%s' is no address of a member", word);
+      return NEAP_ADDRESS;
+    }
+    if (!count++) first = addr;
+    neap_write_addr(&w, &addr);
+  }
+  struct neap_writer head = {bytes, bytes + 2, false};
+  neap_write_u16(&head, count);
+  struct neap_slice list = {bytes, (uint32_t)(w.at - bytes)};
+  struct neap_view *view =
+    g->state == GMS_MEMBER && !w.full ? gms_view_of(g, &first, g->seen + 1, list) : NULL;
+  if (!view || !neap_in_view(view, gms_self(g))) {
+    neap_view_unref(view);
+    snprintf(out, NEAP_OP_TEXT, "that is no view for this member");
+    return NEAP_REFUSED;
+  }
+  gms_install(g, view, NULL);
+  return 0;
 }
 
 static int op_history(struct neap_layer *layer, const char *argument, char *out)
@@ -381,8 +415,34 @@ static int op_history(struct neap_layer *layer, const char *argument, char *out)
   return 0;
 }
 
+static int op_inject_view(struct neap_layer *layer, const char *argument, char *out)
+{
+  struct gms *g = (struct gms *)layer;
+  struct neap_peer *peers[NEAP_MEMBERS_MAX];
+  struct neap_addr addr;
+  char list[NEAP_OP_TEXT], *rest = NULL;
+  uint32_t count = 0;
+  bool mine = false;
+  snprintf(list, sizeof list, "%s", argument);
+  for (char *at = strtok_r(list, " ", &rest); at; at = strtok_r(NULL, " ", &rest)) {
+    struct neap_peer *peer =
+      neap_addr_parse(at, &addr) ? neap_peer_intern(layer->stack, &addr) : NULL;
+    if (!peer) return snprintf(out, NEAP_OP_TEXT, "'%s' is no member's address", at), NEAP_CONFIG;
+    mine |= peer->self;
+    NEAP_ASSERT(count < NEAP_MEMBERS_MAX);
+    peers[count++] = peer;
+  }
+  if (!mine || g->state != GMS_MEMBER)
+    return snprintf(out, NEAP_OP_TEXT, "a member takes only a view that it is in"), NEAP_REFUSED;
+  gms_install(g,
+    neap_view_new(layer->stack, &peers[0]->addr, g->seen + 1, peers, count, gms_view(g)), NULL);
+  return 0;
+}
+
 static const struct neap_op gms_ops[] = {
+  {"inject_view", "For experiments: installs a view of these addresses, here only.", op_inject_view},
   {"suspect", "Takes this member for dead, as if it had been silent: NAME.", op_suspect},
+  {"inject_view", "Makes these the members, whatever others think: ADDRESS...", op_inject_view},
   {"history", "The last views, oldest first, with their members.", op_history},
   {0},
 };
