@@ -415,32 +415,7 @@ static int op_history(struct neap_layer *layer, const char *argument, char *out)
   return 0;
 }
 
-static int op_inject_view(struct neap_layer *layer, const char *argument, char *out)
-{
-  struct gms *g = (struct gms *)layer;
-  struct neap_peer *peers[NEAP_MEMBERS_MAX];
-  struct neap_addr addr;
-  char list[NEAP_OP_TEXT], *rest = NULL;
-  uint32_t count = 0;
-  bool mine = false;
-  snprintf(list, sizeof list, "%s", argument);
-  for (char *at = strtok_r(list, " ", &rest); at; at = strtok_r(NULL, " ", &rest)) {
-    struct neap_peer *peer =
-      neap_addr_parse(at, &addr) ? neap_peer_intern(layer->stack, &addr) : NULL;
-    if (!peer) return snprintf(out, NEAP_OP_TEXT, "'%s' is no member's address", at), NEAP_CONFIG;
-    mine |= peer->self;
-    NEAP_ASSERT(count < NEAP_MEMBERS_MAX);
-    peers[count++] = peer;
-  }
-  if (!mine || g->state != GMS_MEMBER)
-    return snprintf(out, NEAP_OP_TEXT, "a member takes only a view that it is in"), NEAP_REFUSED;
-  gms_install(g,
-    neap_view_new(layer->stack, &peers[0]->addr, g->seen + 1, peers, count, gms_view(g)), NULL);
-  return 0;
-}
-
 static const struct neap_op gms_ops[] = {
-  {"inject_view", "For experiments: installs a view of these addresses, here only.", op_inject_view},
   {"suspect", "Takes this member for dead, as if it had been silent: NAME.", op_suspect},
   {"inject_view", "Makes these the members, whatever others think: ADDRESS...", op_inject_view},
   {"history", "The last views, oldest first, with their members.", op_history},
