@@ -52,6 +52,7 @@ struct ping {
   struct neap_addr place; /* where I am */
   uint64_t search;        /* number of the one that runs, or ran last */
   uint64_t until, pause;  /* when it ends; between two requests */
+  uint64_t time;          /* of a search that waits to know where I am; 0: none does */
   bool searching, whole, leaving;
   struct neap_timer next, ask;
 };
@@ -217,8 +218,7 @@ static void search_on(struct neap_layer *layer, struct neap_timer *timer)
   neap_timer_start(layer, timer, p->until - now < p->pause ? p->until - now : p->pause);
 }
 
-/* `whole`: all of the time, whoever answers. */
-static void search(struct ping *p, uint64_t time, bool whole)
+static void search(struct ping *p)
 {
   struct known *k;
   neap_each_peer (&p->layer, k) /* One that still runs is not answered any more. */
@@ -226,10 +226,24 @@ static void search(struct ping *p, uint64_t time, bool whole)
   p->searches++;
   p->search++;
   p->searching = true;
-  p->whole = whole;
-  p->until = neap_now(&p->layer) + time;
-  p->pause = time / p->runs + 1;
+  p->until = neap_now(&p->layer) + p->time;
+  p->pause = p->time / p->runs + 1;
+  p->time = 0;
   search_on(&p->layer, &p->next);
+}
+
+static void ask_place(struct ping *p)
+{
+  struct neap_event event = {.kind = NEAP_EVENT_SELF_PLACE};
+  neap_ask_down(&p->layer, &event);
+}
+
+/* A place can change, so it is asked for each time; the search begins with the answer. */
+static void discover(struct ping *p, const struct neap_event *event)
+{
+  p->time = event->time ? event->time : 1;
+  p->whole = event->flag; /* all of the time, whoever answers */
+  ask_place(p);
 }
 
 static void search_early(struct ping *p)
@@ -350,8 +364,7 @@ static int ping_open(struct neap_layer *layer, struct neap_trail *trail)
   p->place.kind = NEAP_ADDR_NONE;
   neap_timer_init(layer, &p->next, search_on);
   neap_timer_init(layer, &p->ask, ask_wanted);
-  struct neap_event event = {.kind = NEAP_EVENT_SELF_PLACE};
-  neap_ask_down(layer, &event);
+  ask_place(p); /* answers to others need it before the first search */
   return 0;
 }
 
@@ -380,6 +393,7 @@ static enum neap_verdict ping_event(struct neap_layer *layer, struct neap_event 
   struct ping *p = (struct ping *)layer;
   if (event->kind == NEAP_EVENT_SELF_PLACE && event->answered) {
     if (!event->none) p->place = event->place;
+    if (p->time) search(p);
     return NEAP_STOP;
   }
   if (event->kind == NEAP_EVENT_LOCATE) {
@@ -388,9 +402,7 @@ static enum neap_verdict ping_event(struct neap_layer *layer, struct neap_event 
   }
   if (up) return NEAP_PASS;
   if (event->kind == NEAP_EVENT_DISCOVER) {
-    struct neap_event place = {.kind = NEAP_EVENT_SELF_PLACE};
-    if (p->place.kind == NEAP_ADDR_NONE) neap_ask_down(layer, &place);
-    search(p, event->time, event->flag);
+    discover(p, event);
     return NEAP_STOP;
   }
   if (event->kind == NEAP_EVENT_CONNECT) p->leaving = false;
