@@ -2,6 +2,8 @@
 
 #include "bind/bind_wire.h"
 
+#include "core/types.h"
+
 /* ---- values ---- */
 
 /* FORM_SIGNED: what is shown as a number below zero when its top bit is set. */
@@ -155,7 +157,7 @@ void neap_wire_show_head(
   unsigned fields;
   neap_header_fields(header, &fields);
   *head = (struct neap_wire_head){
-    header->name, header->doc, header, memory, header->protocol, header->class, (int32_t)fields};
+    header->name, header->doc, header, memory, header->protocol, header->class, (int32_t)fields, header->size};
 }
 
 /* ---- tables: payloads that are lists of fields ---- */
@@ -181,14 +183,19 @@ int neap_wire_known(int n, struct neap_wire_head *head)
   return 1;
 }
 
-/* The struct behind `head` is the wire's own: the next call takes it over. */
-int neap_wire_table(struct neap_wire *wire, const char *name, struct neap_wire_head *head)
+/* "msg" for type 1 of a nakack header; NULL when there is no word. */
+const char *neap_wire_word(const struct neap_wire_head *head, int type)
+{
+  return neap_type_word(head->header, type);
+}
+
+/* The caller brings head->size bytes, zeroed, for the struct. */
+int neap_wire_table(const char *name, struct neap_wire_head *head)
 {
   const struct neap_header *table = tables;
   while (table->name && strcmp(table->name, name)) table++;
   if (!table->name) return 0;
-  memset(wire->table, 0, sizeof wire->table);
-  neap_wire_show_head(head, table, wire->table);
+  neap_wire_show_head(head, table, NULL);
   return 1;
 }
 

@@ -77,10 +77,13 @@ void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message)
     .stray_below = m->stray_below,
     .skipped = wire->arrival.skipped,
     .cluster_len = (int32_t)p->cluster.len,
+    .rest = (int32_t)neap_left(&p->r),
     .cluster = p->cluster.at,
   };
   neap_wire_show_addr(&message->dest, &wire->arrival.dest);
   neap_wire_show_addr(&message->src, &wire->arrival.src);
+  neap_wire_show_addr(&message->list_dest, &p->dest);
+  neap_wire_show_addr(&message->list_src, &p->src);
 }
 
 void neap_wire_header(struct neap_wire *wire, int n, struct neap_wire_head *head)

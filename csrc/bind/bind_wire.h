@@ -27,14 +27,14 @@
     const char *name, *doc;                                                                        \
     const struct neap_header *header;                                                              \
     void *head;                                                                                    \
-    int32_t protocol, class_, fields;                                                              \
+    int32_t protocol, class_, fields, size;                                                        \
   };                                                                                               \
   struct neap_wire_message {                                                                       \
     const uint8_t *body;                                                                           \
     int32_t version, bits, left, own_source, type, flags, marks, len, headers;                     \
-    int32_t stray_protocol, stray_below, skipped, cluster_len;                                     \
+    int32_t stray_protocol, stray_below, skipped, cluster_len, rest;                               \
     const uint8_t *cluster;                                                                        \
-    struct neap_wire_value dest, src;                                                              \
+    struct neap_wire_value dest, src, list_dest, list_src;                                         \
   };                                                                                               \
   struct neap_wire_cursor { const uint8_t *at, *end; int32_t fault; };                             \
                                                                                                    \
@@ -68,7 +68,8 @@
   int neap_wire_size(struct neap_wire *wire);                                                      \
                                                                                                    \
   int neap_wire_known(int n, struct neap_wire_head *head);                                         \
-  int neap_wire_table(struct neap_wire *wire, const char *name, struct neap_wire_head *head);      \
+  const char *neap_wire_word(const struct neap_wire_head *head, int type);                         \
+  int neap_wire_table(const char *name, struct neap_wire_head *head);                              \
   void neap_wire_table_read(                                                                       \
     struct neap_wire_cursor *cursor, const struct neap_wire_head *head);                           \
   void neap_wire_table_write(struct neap_wire *wire, const struct neap_wire_head *head);           \
@@ -102,7 +103,6 @@ struct neap_wire {
   struct neap_writer w;
   uint8_t *count_at; /* of the open list */
   uint32_t count;
-  uint64_t table[NEAP_HEADER_MAX / 8];
   uint32_t arena_used;
   uint8_t *arena; /* slices that Lua gave */
 };

@@ -171,7 +171,7 @@ static const struct part parts[NEAP_FORM_COUNT] = {
   [NEAP_FORM_delta_view] = {skip_delta_view, BARE},
   [NEAP_FORM_digest] = {skip_digest, BARE},
   [NEAP_FORM_digest_opt] = {skip_digest, FLAG},
-  [NEAP_FORM_pairs] = {skip_pairs, BARE},
+  [NEAP_FORM_seq2s] = {skip_pairs, BARE},
   [NEAP_FORM_seqnos] = {skip_seqnos, BARE},
   [NEAP_FORM_frames] = {skip_frames, BARE},
 };
@@ -302,7 +302,7 @@ void neap_form_read(struct neap_reader *r, enum neap_form form, void *at)
   case NEAP_FORM_delta_view:
   case NEAP_FORM_digest:
   case NEAP_FORM_digest_opt:
-  case NEAP_FORM_pairs:
+  case NEAP_FORM_seq2s:
   case NEAP_FORM_seqnos:
   case NEAP_FORM_frames:
     *slice = read_parts(r, &parts[form]);
@@ -381,7 +381,7 @@ void neap_form_write(struct neap_writer *w, enum neap_form form, const void *at)
   case NEAP_FORM_delta_view:
   case NEAP_FORM_digest:
   case NEAP_FORM_digest_opt:
-  case NEAP_FORM_pairs:
+  case NEAP_FORM_seq2s:
   case NEAP_FORM_seqnos:
   case NEAP_FORM_frames:
     write_parts(w, &parts[form], *slice);
@@ -447,7 +447,7 @@ uint32_t neap_form_size(enum neap_form form, const void *at)
   case NEAP_FORM_delta_view:
   case NEAP_FORM_digest:
   case NEAP_FORM_digest_opt:
-  case NEAP_FORM_pairs:
+  case NEAP_FORM_seq2s:
   case NEAP_FORM_seqnos:
   case NEAP_FORM_frames:
     return parts_size(&parts[form], *slice);

@@ -41,7 +41,7 @@
  *                                      (place: i16 index in the list; -1: an address follows)
  *     delta_view  struct neap_slice    two view ids, addrs that left, addrs that joined
  *     digest      struct neap_slice    addrs, a seq2 each;  digest_opt: behind a flag
- *     pairs       struct neap_slice    i16 count, a seq2 each (a digest without members)
+ *     seq2s       struct neap_slice    i16 count, a seq2 each (a digest without members)
  *     seqnos      struct neap_slice    i32 bits, i64 first, ceil(bits/64) words
  *     frames      struct neap_slice    i16 count, each: str class, str method, str file, cint line */
 
@@ -85,7 +85,7 @@ struct neap_seq2 {
   FORM(delta_view, struct neap_slice)                                                              \
   FORM(digest, struct neap_slice)                                                                  \
   FORM(digest_opt, struct neap_slice)                                                              \
-  FORM(pairs, struct neap_slice)                                                                   \
+  FORM(seq2s, struct neap_slice)                                                                   \
   FORM(seqnos, struct neap_slice)                                                                  \
   FORM(frames, struct neap_slice)
 

@@ -44,7 +44,7 @@ enum neap_own_protocol {
 #define NEAP_TP_HEAD(FIELD, WHEN)                                                                  \
   FIELD(ascii, cluster, "name of the group")                                                       \
   FIELD(i8, flag, "0; 1 and 2: round-trip probe, request and response")                            \
-  WHEN(i32, index, flag, NEAP_IN(1) | NEAP_IN(2), "of the probe")
+  WHEN(i32, index, flag, NEAP_BITS(0x7f), "of the probe")
 NEAP_HEADER(neap_tp_head, NEAP_TP_HEAD)
 
 /* Discovery; payload: records, see NEAP_PING_RECORD. */

@@ -69,7 +69,7 @@ NEAP_HEADER(neap_delta_view_parts, NEAP_DELTA_VIEW_PARTS)
     NEAP_IN(5) | NEAP_IN(7) | NEAP_IN(21) | NEAP_IN(23), "merged")                                 \
   WHEN(delta_view, delta_view, bits,                                                               \
     NEAP_IN(9) | NEAP_IN(11) | NEAP_IN(25) | NEAP_IN(27), "against another")                       \
-  WHEN(pairs, pairs, bits, NEAP_IN(3) | NEAP_IN(7) | NEAP_IN(11), "digest of the view's members")  \
+  WHEN(seq2s, pairs, bits, NEAP_IN(3) | NEAP_IN(7) | NEAP_IN(11), "digest of the view's members")  \
   WHEN(digest, digest, bits,                                                                       \
     NEAP_IN(18) | NEAP_IN(19) | NEAP_IN(23) | NEAP_IN(27), "digest with members")
 NEAP_HEADER(neap_view_digest, NEAP_VIEW_DIGEST)
@@ -82,7 +82,7 @@ enum {
 #define NEAP_JOIN_RSP(FIELD, WHEN)                                                                 \
   FIELD(i8, bits, "1 view, 2 digest, 4 failure")                                                   \
   WHEN(view, view, bits, NEAP_BITS(1), "the first one of the joiner")                              \
-  WHEN(pairs, pairs, bits, NEAP_BITS(2), "digest of its members")                                  \
+  WHEN(seq2s, pairs, bits, NEAP_BITS(2), "digest of its members")                                  \
   WHEN(utf, failure, bits, NEAP_BITS(4), "why not")
 NEAP_HEADER(neap_join_rsp, NEAP_JOIN_RSP)
 
