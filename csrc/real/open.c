@@ -147,6 +147,7 @@ static int sockets(struct real_port *p, struct neap_trail *trail)
   socklen_t len = sizeof name;
   int code = neap_real_interface(spec, &interface, trail);
   if (!code) code = bound(&spec->bind, false, &p->own.fd, trail);
+  if (spec->group.size == 16 && !spec->group.scope) spec->group.scope = interface.index;
   if (!code) code = bound(&spec->group, true, &p->group.fd, trail);
   if (!code) code = join(p, &interface, trail);
   if (!code) code = aim(p, &interface, trail);

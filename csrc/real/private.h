@@ -51,7 +51,7 @@ struct real_port;
 struct half {
   uv_poll_t poll;
   int fd;
-  uint32_t overflow; /* what the kernel said last */
+  uint32_t overflow; /* packets lost to a full buffer, as the kernel said last */
   struct real_port *port;
 };
 

@@ -38,16 +38,24 @@ static void prepare(struct real *real, struct reading *r)
   }
 }
 
+/* The kernel counts what its filter drops as lost, too; those are known.  Both numbers wrap. */
+static void count_overflow(struct half *half, uint32_t dropped)
+{
+  struct real_port *p = half->port;
+  if (half == &p->group) dropped -= p->deaf;
+  if ((int32_t)(dropped - half->overflow) <= 0) return; /* The note is older than our last send. */
+  p->port.counts.receive_overflow += dropped - half->overflow;
+  half->overflow = dropped;
+}
+
 /* What the kernel noted; returns the size of the packets it joined, 0 for a single one. */
 static uint32_t read_notes(struct half *half, struct msghdr *head)
 {
-  struct neap_port_counts *counts = &half->port->port.counts;
-  uint32_t overflow, segment = 0;
+  uint32_t dropped, segment = 0;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(head); c; c = CMSG_NXTHDR(head, c)) {
     if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
-      memcpy(&overflow, CMSG_DATA(c), sizeof overflow);
-      counts->receive_overflow += overflow - half->overflow; /* It wraps, and so does this. */
-      half->overflow = overflow;
+      memcpy(&dropped, CMSG_DATA(c), sizeof dropped);
+      count_overflow(half, dropped);
     } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
       int size;
       memcpy(&size, CMSG_DATA(c), sizeof size);

@@ -86,6 +86,7 @@ static unsigned describe(struct real_port *p, uint32_t first, struct sending *s)
 static void count_sent(struct real_port *p, uint32_t first, uint32_t count)
 {
   p->port.counts.packets_sent += count;
+  if (p->queue[first].group) p->deaf += p->joins ? 1 : count;
   for (uint32_t i = 0; i < count; i++) p->port.counts.bytes_sent += p->queue[first + i].len;
 }
 
@@ -161,8 +162,9 @@ void neap_real_port_send(struct neap_port *port, const struct neap_addr *to, str
     port->counts.send_blocked++;
     return;
   }
-  p->queue[p->queued++] =
-    (struct outgoing){neap_slab_hold(slab), at, len, !to, to ? *to : (struct neap_addr){0}};
+  struct outgoing *out = &p->queue[p->queued++];
+  *out = (struct outgoing){neap_slab_hold(slab), at, len, !to, to ? *to : (struct neap_addr){0}};
+  out->to.scope = port->local.scope; /* Interface numbers mean nothing on another host. */
   p->queued_bytes += len;
   if (p->queued_bytes >= PUSH) neap_real_port_flush(port);
 }
