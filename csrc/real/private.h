@@ -64,6 +64,7 @@ struct real_port {
   socklen_t group_len;
   struct outgoing queue[QUEUE];
   uint32_t queued, queued_bytes;
+  uint32_t deaf;    /* own multicasts that the group socket's filter has dropped */
   bool segments;    /* the kernel cuts */
   bool joins;       /* the kernel joins */
   bool waits;       /* for room in the send buffer */
