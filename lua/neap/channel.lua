@@ -1,0 +1,478 @@
+-- channel: one member's handle on a group.
+--
+-- Messages of one sender are worked off by one coroutine, the sender's worker:
+--
+--     row: ann 3   ->  worker of ann   take, call, free   take, call, (waits) ... free   take ...
+--     row: bob 1   ->  worker of bob   take, call, free
+--
+-- so a callback that waits holds back its own sender only.  Views have a worker of their own.  What
+-- a message callback cannot send for want of room waits in a small queue per class; whoever sends
+-- after it in that class waits behind it.
+
+local C = require "neap.cdef"
+local Handle = require "neap.handle"
+local Sending = require "neap.sending"
+local Stack = require "neap.attrs"
+local core = require "neap.core"
+local ffi = require "ffi"
+local keys = require "neap.keys"
+local message = require "neap.message"
+local mistake = require "neap.mistake"
+local nearest = require "neap.nearest"
+local view_of = require "neap.view"
+
+local Channel = {}
+
+-- Private parts of a channel: channel[own].  So users can hang their own things on it.
+local own = setmetatable({}, { __tostring = function() return "(inside)" end })
+Channel.own = own
+
+local NOTE = {
+  VIEW = 0, FAILED = 1, LEFT = 2, CLOSED = 3, ACKED = 4, DONE = 5, SETTLED = 6, TROUBLE = 7,
+  ROOM = 8, REJOIN = 9,
+}
+local CLOSED = 3 -- enum neap_channel_state
+local LIST_MAX = 256 -- messages that a batch handler gets at once
+
+local EVENTS = { "message", "batch", "view", "error", "trouble", "writable", "state",
+  "state_request" }
+local OPTIONS = { "stack", "name", "with", "on" }
+
+local function code_text(code) return ffi.string(C.neap_bind_code_text(code)) end
+
+-- ---- opening ------------------------------------------------------------------------------------
+
+local function known(list, key, what)
+  for _, name in ipairs(list) do
+    if name == key then return end
+  end
+  mistake.raise("%s '%s' is not known%s", what, tostring(key), nearest(key, list))
+end
+
+local function check_options(options)
+  if type(options) ~= "table" then
+    mistake.raise("join is called as join(\"group\", { stack = \"lan\", name = \"ann\" })")
+  end
+  for _, key in ipairs(keys(options)) do known(OPTIONS, key, "the option") end
+  if options.stack == nil then mistake.raise("join needs a stack: { stack = \"lan\" }") end
+  if options.name ~= nil and (type(options.name) ~= "string" or #options.name > 63) then
+    mistake.raise("a name is a string of at most 63 bytes")
+  end
+end
+
+local function refresh_address(channel)
+  local pointer = channel[own].pointer
+  if pointer.stack ~= nil then channel.address = message.address(pointer.stack.self) end
+end
+
+-- Opens a channel in this world; it joins as the world is driven.  nil, code, detail when a layer
+-- cannot open.
+function Channel.open(world, cluster, options)
+  if type(cluster) ~= "string" or cluster == "" or #cluster > 63 then
+    mistake.raise("a group has a name of 1 to 63 bytes")
+  end
+  check_options(options)
+  local stacks = require "neap.stack"
+  local ready = stacks.ready(options.stack, options.with)
+  for _, layer in ipairs(ready.description.layers) do
+    if layer.class.maker then
+      core.maker(world.handle, layer.class.class, layer.class.maker)
+      if world.is_sim and layer.class.headers then
+        core.sim_know(world.handle, layer.class.headers)
+      end
+    end
+  end
+  local name = options.name or world:default_name()
+  local pointer, id = core.open(world.handle, ready.spec, cluster, name)
+  if not pointer then return nil, "system", id end
+
+  local channel = setmetatable({ name = name, cluster = cluster }, Channel)
+  channel[own] = {
+    world = world, id = id, description = ready.description, handlers = {},
+    pointer = ffi.cast("struct neap_channel *", pointer),
+    workers = {}, busy = 0, views = {}, peers = {}, by_address = {},
+    tickets = {}, joiners = {}, leavers = {}, errors = 0,
+    objects = setmetatable({}, { __mode = "k" }), -- workers by their coroutine
+  }
+  channel[own].sending = Sending.new(channel)
+  channel.stack = Stack.new(channel)
+  refresh_address(channel)
+  world.channels[id], world.open = channel, world.open + 1
+  if options.on ~= nil then
+    if type(options.on) ~= "table" then mistake.raise("on is a table of handlers") end
+    for _, event in ipairs(keys(options.on)) do channel:on(event, options.on[event]) end
+  end
+  return channel
+end
+
+-- Waits until the first view is there.
+function Channel.join(world, cluster, options)
+  world:must_wait "join"
+  local channel, code, detail = Channel.open(world, cluster, options)
+  if not channel then return nil, code, detail end
+  local waiter = world:waiter()
+  table.insert(channel[own].joiners, waiter)
+  local joined
+  joined, code, detail = world:wait(waiter)
+  if joined then return channel end
+  return nil, code, detail
+end
+
+-- ---- what users call ----------------------------------------------------------------------------
+
+local methods = {}
+
+function methods:on(event, handler)
+  known(EVENTS, event, "the event")
+  if handler ~= nil and type(handler) ~= "function" and
+    not (event == "state" and type(handler) == "table") then
+    mistake.raise("on(\"%s\", f) takes a function, not a %s", event, type(handler))
+  end
+  local inside = self[own]
+  if handler and (event == "message" or event == "batch") then
+    local other = event == "message" and "batch" or "message"
+    if inside.handlers[other] then
+      mistake.raise("there is a handler for \"%s\": a message goes to one of the two", other)
+    end
+    inside.world:defer(function() Channel.serve_waiting(self) end)
+  end
+  inside.handlers[event] = handler or nil
+end
+
+-- The current view, or nil before the first.
+function methods:view()
+  return self[own].view
+end
+
+function methods:send(body, options)
+  return self[own].sending:send(body, options)
+end
+
+-- Waits until everybody has what was sent before.
+function methods:flush_sent(options)
+  return self[own].sending:flush(options)
+end
+
+function methods:get_state()
+  if self[own].closed then return nil, "closed" end
+  return nil, "refused", "the stack has no layer that transfers state"
+end
+
+-- Leaves in good order, and waits until that is done; { wait = false }: does not wait.
+function methods:leave(options)
+  local inside = self[own]
+  if inside.closed then return true end
+  local wait = not (type(options) == "table" and options.wait == false)
+  if wait then inside.world:must_wait "leave" end
+  core.leave(inside.world.handle, inside.id)
+  if not wait then return true end
+  local waiter = inside.world:waiter()
+  table.insert(inside.leavers, waiter)
+  return inside.world:wait(waiter)
+end
+
+-- At once, without a goodbye; twice is fine.
+function methods:close()
+  local inside = self[own]
+  if inside.closed then return true end
+  core.close(inside.world.handle, inside.id)
+  if inside.pointer.state == CLOSED then Channel.shut(self) end
+  return true
+end
+
+function methods:is_open()
+  return not self[own].closed
+end
+
+-- ---- receiving ----------------------------------------------------------------------------------
+
+local function report(channel, text)
+  local inside = channel[own]
+  inside.errors = inside.errors + 1
+  local handler = inside.handlers.error
+  if not handler then return inside.world:complain(text) end
+  inside.world.hooked = inside.world.hooked + 1
+  local ok, problem = xpcall(function() handler(text) end, mistake.traceback)
+  if not ok then inside.world:complain(problem) end
+end
+
+local function call(channel, handler, value)
+  local ok, text = xpcall(handler, mistake.traceback, value)
+  if not ok then report(channel, text) end
+end
+
+-- What is in hand goes back, and its receipts with it.
+local function done(worker, boxes)
+  for index = 1, #boxes do boxes[index].m = nil end
+  C.neap_bind_hand_done(worker.hand)
+end
+
+local function one(channel, worker, handler)
+  local m = C.neap_bind_hand_take(worker.hand, worker.slot)
+  if m == nil then return false end
+  local box = message.box(m)
+  worker.from_self = m.from.self
+  local ok, text = xpcall(handler, mistake.traceback, box)
+  box.m = nil
+  C.neap_bind_hand_done(worker.hand)
+  if not ok then report(channel, text) end
+  return true
+end
+
+local function many(channel, worker, handler)
+  local boxes = {}
+  while #boxes < LIST_MAX do
+    local m = C.neap_bind_hand_take(worker.hand, worker.slot)
+    if m == nil then break end
+    worker.from_self = m.from.self
+    boxes[#boxes + 1] = message.box(m)
+  end
+  if #boxes == 0 then return false end
+  call(channel, handler, boxes)
+  done(worker, boxes)
+  return true
+end
+
+local function release_worker(channel, worker)
+  C.neap_bind_hand_free(worker.hand)
+  worker.hand = nil
+  Channel.bury(channel)
+end
+
+-- One sender's coroutine.
+local function work(channel, worker)
+  local inside = channel[own]
+  while true do
+    local handlers = inside.handlers
+    local more = false
+    if worker.retired or inside.closed then
+      more = false
+    elseif handlers.message then
+      more = one(channel, worker, handlers.message)
+    elseif handlers.batch then
+      more = many(channel, worker, handlers.batch)
+    end
+    if not more then
+      worker.busy = false
+      inside.busy = inside.busy - 1
+      if worker.retired or inside.closed then return release_worker(channel, worker) end
+      coroutine.yield()
+    end
+  end
+end
+
+-- Messages of the sender in this slot may be handed out.
+function Channel:on_messages(slot)
+  local inside = self[own]
+  local handlers = inside.handlers
+  if inside.closed or not (handlers.message or handlers.batch) then return end
+  local worker = inside.workers[slot]
+  if worker and worker.busy then return end
+  if not worker then
+    worker = { slot = slot, hand = C.neap_bind_hand_new(inside.pointer) }
+    inside.workers[slot] = worker
+    inside.workers_top = math.max(inside.workers_top or 0, slot)
+  end
+  worker.busy = true
+  inside.busy = inside.busy + 1
+  if worker.co then
+    inside.world:resume(worker.co)
+  else
+    worker.co = coroutine.create(work)
+    inside.objects[worker.co] = worker
+    inside.world:resume(worker.co, self, worker)
+  end
+end
+
+-- A handler came: what waited until now is handed out.
+function Channel:serve_waiting()
+  local inside = self[own]
+  if inside.closed then return end
+  local slot = ffi.new "uint32_t[1]"
+  while true do
+    local inbox = C.neap_bind_waiting(inside.pointer, slot)
+    if inbox == nil then break end
+    Channel.on_messages(self, inbox.peer.slot)
+  end
+end
+
+-- The worker whose callback runs right now, or nil.
+function Channel:in_callback()
+  local co = coroutine.running()
+  return co and self[own].objects[co]
+end
+
+-- ---- notes --------------------------------------------------------------------------------------
+
+-- Views, one after the other, in a coroutine of their own.
+local function tell_view(channel, view)
+  local inside = channel[own]
+  if not inside.handlers.view then return end
+  table.insert(inside.views, view)
+  if inside.viewing then return end
+  inside.viewing = true
+  inside.world:start(function()
+    while #inside.views > 0 do
+      local next_view = table.remove(inside.views, 1)
+      if inside.handlers.view then call(channel, inside.handlers.view, next_view) end
+    end
+    inside.viewing = false
+  end)
+end
+
+local function wake_all(list, ...)
+  while #list > 0 do table.remove(list, 1).wake(...) end
+end
+
+-- Who can be sent to, by name and by address; the peers live as long as the kept note.
+local function learn_peers(channel, pointer)
+  local inside = channel[own]
+  inside.peers, inside.by_address = {}, {}
+  for index = 1, pointer.count do
+    local peer = pointer.members[index - 1]
+    local name, address = message.name(peer), message.address(peer)
+    inside.by_address[address] = peer
+    local known_peers = inside.peers[name] or {}
+    known_peers[#known_peers + 1] = peer
+    inside.peers[name] = known_peers
+  end
+end
+
+local notes = {}
+
+notes[NOTE.VIEW] = function(channel, note)
+  local inside = channel[own]
+  inside.view = view_of(note.view)
+  learn_peers(channel, note.view)
+  C.neap_bind_view_keep(inside.pointer, note)
+  refresh_address(channel)
+  wake_all(inside.joiners, true)
+  inside.sending:view_changed()
+  tell_view(channel, inside.view)
+  return true
+end
+
+notes[NOTE.FAILED] = function(channel, note)
+  local inside = channel[own]
+  inside.failure = { code_text(note.code), ffi.string(note.text) }
+  wake_all(inside.joiners, nil, inside.failure[1], inside.failure[2])
+end
+
+notes[NOTE.LEFT] = function(channel)
+  wake_all(channel[own].leavers, true)
+end
+
+notes[NOTE.CLOSED] = function(channel)
+  Channel.shut(channel)
+end
+
+notes[NOTE.ACKED] = function(channel, note)
+  local handle = channel[own].tickets[note.ticket]
+  if handle then handle:on_acked(message.name(note.peer), tonumber(note.time)) end
+end
+
+notes[NOTE.DONE] = function(channel, note)
+  local tickets = channel[own].tickets
+  local handle = tickets[note.ticket]
+  tickets[note.ticket] = nil
+  if handle then handle:on_done(note.code, Handle.found(note.found)) end
+end
+
+notes[NOTE.SETTLED] = function(channel, note)
+  channel.stack[Stack.settled](ffi.string(note.text), note.code, Handle.found(note.found))
+end
+
+notes[NOTE.TROUBLE] = function(channel, note)
+  local inside = channel[own]
+  local trouble = { text = ffi.string(note.text) }
+  if note.peer ~= nil then trouble.peer = message.name(note.peer) end
+  inside.last_trouble = trouble
+  local handler = inside.handlers.trouble
+  if handler then inside.world:start(function() call(channel, handler, trouble) end) end
+end
+
+notes[NOTE.ROOM] = function(channel, note)
+  local inside = channel[own]
+  inside.sending:on_room(note.peer)
+  local handler = inside.handlers.writable
+  if not handler then return end
+  local to = note.peer ~= nil and message.name(note.peer) or nil
+  inside.world:start(function() call(channel, handler, to) end)
+end
+
+-- Excluded: the stack starts over under a new address, and so do the senders' workers.
+notes[NOTE.REJOIN] = function(channel)
+  Channel.retire_workers(channel)
+  C.neap_bind_view_keep(channel[own].pointer, nil)
+  channel[own].peers, channel[own].by_address = {}, {}
+  channel[own].sending:reset "reset"
+  refresh_address(channel)
+end
+
+function Channel:on_note(note)
+  local kept = notes[note.kind](self, note)
+  if not kept then C.neap_bind_note_free(note) end
+end
+
+function Channel:on_layer_failure(text)
+  local inside = self[own]
+  inside.broken = text
+  report(self, text)
+end
+
+-- ---- the end ------------------------------------------------------------------------------------
+
+function Channel:retire_workers()
+  local inside = self[own]
+  for slot = 0, inside.workers_top or -1 do
+    local worker = inside.workers[slot]
+    if worker then
+      worker.retired = true
+      if not worker.busy then
+        C.neap_bind_hand_free(worker.hand)
+        worker.hand = nil
+      end
+    end
+  end
+  inside.workers, inside.workers_top = {}, nil
+end
+
+-- The stack is gone.  Whoever waits hears it; the handle of C goes when no callback needs it.
+function Channel:shut()
+  local inside = self[own]
+  if inside.closed then return end
+  inside.closed = true
+  inside.world.open = inside.world.open - 1
+  Channel.retire_workers(self)
+  inside.sending:reset "closed"
+  wake_all(inside.joiners, nil, "closed", inside.failure and inside.failure[2])
+  wake_all(inside.leavers, true)
+  self.stack[Stack.settled](nil)
+  inside.world:defer(function() Channel.bury(self) end)
+end
+
+function Channel:bury()
+  local inside = self[own]
+  if not inside.closed or inside.busy > 0 or not inside.pointer then return end
+  core.free(inside.world.handle, inside.id)
+  inside.world.channels[inside.id] = nil
+  inside.pointer = nil
+end
+
+-- ---- the object ---------------------------------------------------------------------------------
+
+-- Methods first, then layers: bob.nakack is bob.stack.nakack.
+function Channel.__index(channel, key)
+  local method = methods[key] or Channel[key]
+  if method ~= nil then return method end
+  local stack = rawget(channel, "stack")
+  return stack and stack[Stack.layer](key)
+end
+
+function Channel.__tostring(channel)
+  local view = channel[own].view
+  return ("channel %s in %s, view %s"):format(channel.name, channel.cluster,
+    channel[own].closed and "closed" or view and view.id or "none yet")
+end
+
+return Channel

@@ -1,0 +1,315 @@
+-- sending: from ann:send to C, and what happens when there is no room.
+--
+-- Per class (the multicasts, or one member) there is a queue.  Whoever may wait stands in it until
+-- there is room; a message callback leaves its message there, a few of them, and goes on.  While
+-- somebody stands there, everybody goes behind: messages keep their order.
+
+local C = require "neap.cdef"
+local Handle = require "neap.handle"
+local ffi = require "ffi"
+local keys = require "neap.keys"
+local message = require "neap.message"
+local mistake = require "neap.mistake"
+local nearest = require "neap.nearest"
+local quantity = require "neap.quantity"
+
+local Sending = {}
+Sending.__index = Sending
+
+local OOB, NO_RELIABILITY = 1, 16 -- enum neap_flag
+local WOULD_BLOCK = -6
+local QUEUE_MAX = 64 -- messages that callbacks may leave in one class
+local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
+local AS_THE_STACK, ANY_TIME = 255, ffi.cast("uint64_t", -1)
+local OPTIONS = { "to", "rsvp", "timeout", "wait", "oob", "loopback", "reliable", "block" }
+local NONE = {}
+
+function Sending.new(channel)
+  local own = require("neap.channel").own
+  return setmetatable({
+    channel = channel, inside = channel[own], world = channel[own].world,
+    queues = {}, classes = {}, scratch = ffi.new "struct neap_send",
+  }, Sending)
+end
+
+-- ---- what is asked for --------------------------------------------------------------------------
+
+local function text_of(body)
+  if body == nil or type(body) == "string" then return body end
+  if type(body) == "number" then return tostring(body) end
+  mistake.raise("a message's body is a string or nil, not a %s", type(body))
+end
+
+local function check_options(options)
+  if type(options) ~= "table" then
+    mistake.raise("the options of a send are a table: { to = \"bob\" }")
+  end
+  for _, key in ipairs(keys(options)) do
+    local found = false
+    for _, name in ipairs(OPTIONS) do found = found or name == key end
+    if not found then
+      mistake.raise("send has no option '%s'%s", tostring(key), nearest(key, OPTIONS))
+    end
+  end
+end
+
+-- The peer by name or address; nil, code, detail.
+function Sending:peer(to)
+  if type(to) ~= "string" then mistake.raise("to is a name or an address, not a %s", type(to)) end
+  local peer = self.inside.by_address[to]
+  if peer then return peer end
+  local found = self.inside.peers[to]
+  if not found then
+    if self.inside.closed then return nil, "closed" end
+    if not self.inside.view then return nil, "not joined" end
+    return nil, "not a member", ("'%s' is not in view %s"):format(to, self.inside.view.id)
+  end
+  if #found == 1 then return found[1] end
+  local addresses = {}
+  for index, one in ipairs(found) do addresses[index] = message.address(one) end
+  mistake.raise("the name '%s' is ambiguous: say which address: %s", to,
+    table.concat(addresses, " "))
+end
+
+local function ack_on_of(value)
+  if value == true then return AS_THE_STACK end
+  local number = ACK_ON[value]
+  if not number then
+    mistake.raise("rsvp is true, \"reception\", \"completion\" or \"delivery\", not %s%s",
+      tostring(value), nearest(value, "reception completion delivery"))
+  end
+  return number
+end
+
+-- What is sent, as plain fields; an entry of a queue is one of these.
+function Sending:entry(body, options)
+  local entry = { body = text_of(body), flags = 0, class = "all" }
+  if options == NONE then return entry end
+  check_options(options)
+  if options.to ~= nil then
+    local peer, code, detail = self:peer(options.to)
+    if not peer then return nil, code, detail end
+    entry.to, entry.class = peer, message.address(peer)
+  end
+  if options.oob then entry.flags = entry.flags + OOB end
+  if options.reliable == false then entry.flags = entry.flags + NO_RELIABILITY end
+  entry.no_loopback = options.loopback == false
+  if options.rsvp then
+    entry.rsvp, entry.ack_on = true, ack_on_of(options.rsvp)
+    entry.timeout = options.timeout ~= nil and quantity.ns(options.timeout) or nil
+  elseif options.timeout ~= nil then
+    mistake.raise("timeout goes with rsvp")
+  end
+  return entry
+end
+
+-- ---- synchronous sends --------------------------------------------------------------------------
+
+-- Which members will have to answer.
+function Sending:targets(entry)
+  if entry.to then return { message.name(entry.to) } end
+  local targets = {}
+  local view = self.inside.view
+  for index, name in ipairs(view and view.members or NONE) do
+    if not (entry.no_loopback and view.addresses[index] == self.channel.address) then
+      targets[#targets + 1] = name
+    end
+  end
+  return targets
+end
+
+local function on_delivery(sending, entry)
+  if entry.ack_on ~= AS_THE_STACK then return entry.ack_on == ACK_ON.delivery end
+  local rsvp = sending.channel.rsvp
+  return rsvp and rsvp.ack_on == "delivery"
+end
+
+-- Waits that could never end are refused at once.
+function Sending:hopeless(entry, waits)
+  local worker = self.channel:in_callback()
+  if not worker or not waits or not on_delivery(self, entry) then return end
+  local to_self = entry.to and entry.to.self or not entry.to and not entry.no_loopback
+  if worker.from_self and to_self then
+    return "would wait for itself; use neap.spawn or wait = false"
+  end
+  local timeout = entry.timeout or self.channel.rsvp and self.channel.rsvp.timeout or 1
+  if timeout == 0 then
+    return "delivery without a time limit inside a callback: two members could wait for each other"
+  end
+end
+
+-- ---- sending ------------------------------------------------------------------------------------
+
+-- Hands it to C: a code or a ticket.
+function Sending:try(entry)
+  local send = self.scratch
+  if self.inside.closed or not self.inside.pointer then return -2 end
+  local body = entry.body
+  send.to, send.flags = entry.to, entry.flags
+  send.body, send.len, send.null_body = body, body and #body or 0, body == nil
+  send.no_loopback, send.rsvp = entry.no_loopback or false, entry.rsvp or false
+  if entry.rsvp then
+    send.ack_on = entry.ack_on
+    send.timeout = entry.timeout or ANY_TIME
+  end
+  return C.neap_bind_send(self.inside.pointer, send)
+end
+
+-- The result of a send that C has taken or refused.
+function Sending:outcome(entry, code)
+  if code < 0 then
+    local name = ffi.string(C.neap_bind_code_text(code))
+    local detail
+    if name == "too big" then
+      detail = ("%d bytes; this stack carries at most %s"):format(#entry.body,
+        tostring(quantity.exact(self.inside.pointer.stack.max_body)))
+    elseif name == "refused" and entry.rsvp then
+      detail = entry.flags >= NO_RELIABILITY and "rsvp needs a reliable message" or
+        "the stack has no layer that gives rsvp"
+    end
+    return nil, name, detail
+  end
+  if not entry.rsvp then return true end
+  local handle = Handle.new(self.world, self:targets(entry))
+  self.inside.tickets[code] = handle
+  return handle
+end
+
+function Sending:queue(class)
+  local queue = self.queues[class]
+  if not queue then
+    queue = { class = class, first = 1, last = 0, left = 0 }
+    self.queues[class] = queue
+    table.insert(self.classes, class)
+  end
+  return queue
+end
+
+local function line_up(queue, entry)
+  queue.last = queue.last + 1
+  queue[queue.last] = entry
+end
+
+-- No room: queue it, wait for it, or say so.
+function Sending:blocked(entry, may_wait)
+  local queue = self:queue(entry.class)
+  if not may_wait or not self.world:may_wait() then return nil, "would block" end
+  if self.channel:in_callback() and not entry.rsvp then
+    if queue.left >= QUEUE_MAX then return nil, "would block" end
+    queue.left = queue.left + 1
+    entry.left = true
+    line_up(queue, entry)
+    return true
+  end
+  entry.waiter = self.world:waiter()
+  line_up(queue, entry)
+  return self.world:wait(entry.waiter)
+end
+
+local function standing(queue) return queue and queue.first <= queue.last end
+
+function Sending:send(body, options)
+  options = options or NONE
+  local entry, code, detail = self:entry(body, options)
+  if not entry then return nil, code, detail end
+  local waits = entry.rsvp and options.wait ~= false
+  if entry.rsvp then
+    if waits then self.world:must_wait "a synchronous send" end
+    local why = self:hopeless(entry, waits)
+    if why then return nil, "refused", why end
+  end
+  local result
+  if standing(self.queues[entry.class]) then
+    code = WOULD_BLOCK
+  else
+    code = self:try(entry)
+  end
+  if code == 0 then return true end
+  if code == WOULD_BLOCK then
+    result, code, detail = self:blocked(entry, options.block ~= false)
+  else
+    result, code, detail = self:outcome(entry, code)
+  end
+  if not result or result == true or not waits then return result, code, detail end
+  return result:wait()
+end
+
+-- ---- room ---------------------------------------------------------------------------------------
+
+-- Sends what stands in the queue, as far as there is room.
+function Sending:serve(queue)
+  while standing(queue) do
+    local entry = queue[queue.first]
+    local code = self:try(entry)
+    if code == WOULD_BLOCK then return end
+    queue[queue.first] = nil
+    queue.first = queue.first + 1
+    if entry.left then queue.left = queue.left - 1 end
+    if entry.waiter then entry.waiter.wake(self:outcome(entry, code)) end
+  end
+end
+
+function Sending:on_room(peer)
+  local queue = self.queues[peer ~= nil and message.address(peer) or "all"]
+  if queue then self:serve(queue) end
+end
+
+-- Queues of members that are gone end with "not a member"; others may go on.
+function Sending:view_changed()
+  for _, class in ipairs(self.classes) do
+    local queue = self.queues[class]
+    if class ~= "all" and not self.inside.by_address[class] then
+      self:turn_away(queue, "not a member")
+    else
+      self:serve(queue)
+    end
+  end
+end
+
+function Sending:turn_away(queue, code)
+  while standing(queue) do
+    local entry = queue[queue.first]
+    queue[queue.first] = nil
+    queue.first = queue.first + 1
+    if entry.waiter then entry.waiter.wake(nil, code) end
+  end
+  queue.left = 0
+end
+
+-- The stack is gone: nobody waits any longer.
+function Sending:reset(code)
+  for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code) end
+  for _, ticket in ipairs(keys(self.inside.tickets)) do
+    local handle = self.inside.tickets[ticket]
+    self.inside.tickets[ticket] = nil
+    handle:finish(nil, code, { missing = handle.missing })
+  end
+end
+
+-- ---- flush_sent ---------------------------------------------------------------------------------
+
+function Sending:flush(options)
+  options = options or NONE
+  self.world:must_wait "flush_sent"
+  for _, key in ipairs(keys(options)) do
+    if key ~= "to" and key ~= "timeout" then
+      mistake.raise("flush_sent has no option '%s'%s", tostring(key), nearest(key, "to timeout"))
+    end
+  end
+  local entry, code, detail = self:entry(nil,
+    { to = options.to, rsvp = "completion", timeout = options.timeout })
+  if not entry then return nil, code, detail end
+  entry.flush = true
+  code = self:try(entry)
+  if code == WOULD_BLOCK then
+    local result, why, more = self:blocked(entry, true)
+    if not result then return nil, why, more end
+    return result:wait()
+  end
+  local handle
+  handle, code, detail = self:outcome(entry, code)
+  if not handle then return nil, code, detail end
+  return handle:wait()
+end
+
+return Sending
