@@ -1,0 +1,63 @@
+-- neap: the command.  `build/neap` and the installed `neap` start LuaJIT with this file.
+
+local root, lib = os.getenv "NEAP_ROOT" or ".", os.getenv "NEAP_LIB" or "build/lib"
+if not package.path:find(root .. "/lua/?.lua", 1, true) then
+  package.path = ("%s/lua/?.lua;%s/lua/?/init.lua;%s"):format(root, root, package.path)
+  package.cpath = ("%s/?.so;%s"):format(lib, package.cpath)
+end
+
+local command = {}
+
+-- name, arguments, what it does, module, function.
+local COMMANDS = {
+  { "run", "FILE [ARGS]", "runs a Lua file, arguments in arg", "neap.commands.run" },
+  { "repl", "[STACK | FILE]", "the prompt: simulated members, or --live", "neap.commands.repl" },
+  { "check", "STACK...", "all problems of stack files at once", "neap.commands.check" },
+  { "show", "STACK", "the effective configuration and where each value comes from",
+    "neap.commands.check", "show" },
+  { "help", "[WORD]", "a layer, an attribute, a promise", "neap.commands.help" },
+  { "sim", "FILE --seeds A..B", "runs a file once per seed", "neap.commands.run", "sim" },
+  { "decode", "FILE.pcap [--json]", "a capture as readable lines", "neap.decode" },
+  { "bench", "[--json]", "measures and prints the table", "neap.commands.bench" },
+  { "new", "layer NAME", "writes a layer in Lua that runs, and its spec", "neap.commands.new" },
+  { "doc", "[--check]", "writes the generated pages", "neap.commands.doc" },
+}
+
+function command.usage()
+  local rows = {}
+  for _, row in ipairs(COMMANDS) do rows[#rows + 1] = { row[1], row[2], row[3] } end
+  return "neap COMMAND ...\n\n" .. require("neap.commands.help").columns(rows)
+end
+
+function command.main(args)
+  local name = table.remove(args, 1)
+  if not name or name == "-h" or name == "--help" then
+    io.write(command.usage(), "\n")
+    return name and 0 or 2
+  end
+  local names = {}
+  for _, row in ipairs(COMMANDS) do
+    if row[1] == name then
+      local module = require(row[4])
+      return module[row[5] or "main"](args) or 0
+    end
+    names[#names + 1] = row[1]
+  end
+  io.stderr:write(("neap: no command '%s'%s\n"):format(name, require "neap.nearest"(name, names)))
+  return 2
+end
+
+package.loaded["neap.command"] = command
+
+local arguments = { ... }
+if arguments[1] == "neap.command" then return command end -- It was required.
+local ok, code = xpcall(command.main, function(problem)
+  if type(problem) == "table" and problem.exit then return problem end
+  return debug.traceback(tostring(problem), 2)
+end, arguments)
+if not ok then
+  io.stderr:write("neap: ", tostring(code), "\n")
+  code = 1
+end
+io.stdout:flush()
+os.exit(code, true)

@@ -1,0 +1,75 @@
+-- neap check STACK...: all problems of stack files at once; opens nothing.
+-- neap show STACK: the effective configuration, with the origin of each value.
+
+local reference = require "neap.reference"
+local stack = require "neap.stack"
+
+local check = {}
+
+local function promise_line(description)
+  local gives = {}
+  for index = #description.layers, 1, -1 do
+    local layer = reference.layer(description.layers[index].class.name)
+    for word in layer.breaks:gmatch "%S+" do gives[word] = nil end
+    for word in layer.gives:gmatch "[%w_]+" do gives[word] = true end
+  end
+  local words = {}
+  for _, row in ipairs(reference.words()) do
+    if gives[row.word] then words[#words + 1] = row.word end
+  end
+  return table.concat(words, " ")
+end
+
+function check.main(args)
+  if #args == 0 then
+    io.stderr:write "neap check STACK...: name the stacks to check\n"
+    return 2
+  end
+  local bad = 0
+  for _, name in ipairs(args) do
+    local problems, description = stack.problems(name)
+    for _, problem in ipairs(problems) do io.stderr:write(problem, "\n") end
+    if #problems > 0 then
+      bad = bad + 1
+    else
+      io.write(("%s: good: %s\n  gives: %s\n"):format(name, description.sentence or "",
+        promise_line(description)))
+    end
+  end
+  return bad == 0 and 0 or 1
+end
+
+-- The value that holds for an attribute, and where it comes from.
+local function effective(layer, attr)
+  for index = #layer.settings, 1, -1 do
+    local setting = layer.settings[index]
+    if setting.name == attr.name then return tostring(setting.value), setting.at end
+  end
+  return attr.default, "default"
+end
+
+function check.show(args)
+  if #args ~= 1 then
+    io.stderr:write "neap show STACK\n"
+    return 2
+  end
+  local problems, description = stack.problems(args[1])
+  for _, problem in ipairs(problems) do io.stderr:write(problem, "\n") end
+  if #problems > 0 then return 1 end
+  local columns = require("neap.commands.help").columns
+  io.write(("%s - %s\n"):format(description.name, description.sentence or ""))
+  for _, layer in ipairs(description.layers) do
+    local rows = {}
+    for _, attr in ipairs(reference.layer(layer.class.name).attrs) do
+      if attr.kind == "param" then
+        local value, from = effective(layer, attr)
+        rows[#rows + 1] = { attr.name, value, from }
+      end
+    end
+    io.write(("\n%s (%s)\n"):format(layer.name, layer.at))
+    if #rows > 0 then io.write(columns(rows), "\n") end
+  end
+  return 0
+end
+
+return check
