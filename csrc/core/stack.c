@@ -155,7 +155,8 @@ bool neap_stack_turn(struct neap_stack *stack)
     if (left) done += sweep(stack);
   }
   if (!left && stack->gone_due) neap_peers_collect(stack);
-  if (world->checking && !stack->closing) neap_stack_checks(stack);
+  /* A turn that used up its budget goes on: what layers collected has not left yet. */
+  if (world->checking && !left && !stack->closing) neap_stack_checks(stack);
   stack->turning = false;
   if (left && !world->background) stack->foreground = true;
   world->background = false;
