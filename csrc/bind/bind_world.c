@@ -5,10 +5,13 @@
 
 #include "bind/bind.h"
 
+#include "real/real.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 /* ---- channels, by the number that Lua knows them by ---- */
 
@@ -201,6 +204,36 @@ static int world_sim(lua_State *L)
   return 2;
 }
 
+/* core.real(seed): the real world; no seed: one from the system.  Raises what the system refused. */
+static int world_real(lua_State *L)
+{
+  struct neap_trail trail = {""};
+  uint64_t seed = (uint64_t)luaL_optnumber(L, 1, 0);
+  if (!seed && getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+    return luaL_error(L, "the system gives no random numbers");
+  struct neap_bind *bind = world_push(L);
+  bind->world = neap_real_new(seed, &trail);
+  if (!bind->world) return luaL_error(L, "no world: %s", trail.text);
+  bind->world->host = bind;
+  lua_getfenv(L, -1);
+  return 2;
+}
+
+/* For the names of members that are given none. */
+static int pid(lua_State *L)
+{
+  lua_pushinteger(L, getpid());
+  return 1;
+}
+
+static int host(lua_State *L)
+{
+  char name[32] = "";
+  if (gethostname(name, sizeof name - 1) < 0 || !name[0]) strcpy(name, "member");
+  lua_pushstring(L, name);
+  return 1;
+}
+
 /* core.step(world, until, settle): "work", "time" or "idle".  No `until`: as long as it takes. */
 static int world_step(lua_State *L)
 {
@@ -241,6 +274,9 @@ const luaL_Reg neap_bind_world_functions[] = {
   {"check", spec_check},
   {"maker", class_maker},
   {"sim", world_sim},
+  {"real", world_real},
+  {"pid", pid},
+  {"host", host},
   {"step", world_step},
   {"finish", world_close},
   {NULL, NULL},
