@@ -202,5 +202,6 @@ int neap_bind_shape(lua_State *L);
 int neap_bind_world_open(lua_State *L);
 extern const luaL_Reg neap_bind_world_functions[];
 extern const luaL_Reg neap_bind_sim_functions[];
+extern const luaL_Reg neap_bind_line_functions[];
 
 #endif
