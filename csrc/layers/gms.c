@@ -40,8 +40,8 @@ static const struct neap_attr gms_attrs[] = {
            "What runs keeps its time."},
   {NEAP_PARAM, "max_join_attempts", AT(max_join_attempts), "attempts", 10, 0, 1000000,
     .live = NEAP_NOW,
-    .doc = "Searches and unanswered requests before it begins alone; 0: it never does, unless it "
-           "hears nobody."},
+    .doc = "Attempts before it begins alone; 0: it does only when it hears nobody. Not counted "
+           "while members answer and their coordinator does not: they will have another."},
   {NEAP_PARAM, "all_clients_retry_timeout", AT(retry_timeout), "ns", NEAP_MS(100), NEAP_MS(1),
     NEAP_S(600), .live = NEAP_NOW,
     .doc = "Pause before the next search when nobody that was found can be asked."},
@@ -196,7 +196,7 @@ static int gms_open(struct neap_layer *layer, struct neap_trail *trail)
   neap_timer_init_background(layer, &g->limit, gms_holds_limit);
   neap_timer_init(layer, &g->leave, gms_leave_step);
   neap_timer_init_background(layer, &g->watch, gms_watch_step);
-  neap_timer_init(layer, &g->names, gms_names_over);
+  neap_timer_init(layer, &g->names, gms_names_step);
   return 0;
 }
 

@@ -48,11 +48,13 @@ struct ping {
   uint64_t runs, linger, wanted_max; /* params */
   bool break_on_coord;
   uint64_t requests_sent, requests_received, responses_sent, responses_received; /* counters */
-  uint64_t searches, early, late, foreign, malformed;
+  uint64_t searches, early, stopped, late, foreign, malformed;
   struct neap_addr place; /* where I am */
   uint64_t search;        /* number of the one that runs, or ran last */
   uint64_t until, pause;  /* when it ends; between two requests */
-  uint64_t time;          /* of a search that waits to know where I am; 0: none does */
+  uint64_t due;           /* when its timer should fire */
+  uint64_t time;          /* how long it takes */
+  bool asked;             /* it begins when I know where I am */
   bool searching, whole, leaving;
   struct neap_timer next, ask;
 };
@@ -64,12 +66,14 @@ static const struct neap_attr ping_attrs[] = {
            "that runs keeps its pauses."},
   {NEAP_PARAM, "break_on_coord_rsp", AT(break_on_coord), "", 1, .type = NEAP_BOOL, .live = NEAP_NOW,
     .doc = "End a search early once a coordinator has answered."},
-  {NEAP_PARAM, "linger", AT(linger), "ns", NEAP_MS(5), 0, NEAP_S(10), .live = NEAP_NOW,
+  {NEAP_PARAM, "linger", AT(linger), "ns", NEAP_MS(20), 0, NEAP_S(10), .live = NEAP_NOW,
     .doc = "How long an early end waits for others to answer as well; 0: not at all."},
   {NEAP_PARAM, "max_members_in_discovery_request", AT(wanted_max), "members", 500, 1, WANTED_MAX,
     .live = NEAP_NOW, .doc = "Members that one request may look for; the rest is asked for next."},
   {NEAP_COUNTER, "searches", AT(searches), "searches", .doc = "Begun."},
   {NEAP_COUNTER, "early", AT(early), "searches", .doc = "Ended early: a coordinator answered."},
+  {NEAP_COUNTER, "stopped", AT(stopped), "searches",
+    .doc = "Begun again: this member was stopped while one ran."},
   {NEAP_COUNTER, "requests_sent", AT(requests_sent), "messages", .doc = "Questions to everybody."},
   {NEAP_COUNTER, "requests_received", AT(requests_received), "messages",
     .doc = "Questions of others."},
@@ -206,16 +210,27 @@ static void search_end(struct ping *p)
   neap_event_up(&p->layer, &event);
 }
 
+static void search_next(struct ping *p, uint64_t pause)
+{
+  p->due = neap_now(&p->layer) + pause;
+  neap_timer_start(&p->layer, &p->next, pause);
+}
+
 static void search_on(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct ping *p = (struct ping *)layer;
   uint64_t now = neap_now(layer);
+  (void)timer;
+  if (now - p->due >= p->pause) { /* Stopped meanwhile: the answers are still to be read. */
+    p->stopped++;
+    p->until = now + p->time;
+  }
   if (now >= p->until) {
     search_end(p);
     return;
   }
   send_request(p, (struct neap_slice){0});
-  neap_timer_start(layer, timer, p->until - now < p->pause ? p->until - now : p->pause);
+  search_next(p, p->until - now < p->pause ? p->until - now : p->pause);
 }
 
 static void search(struct ping *p)
@@ -228,7 +243,8 @@ static void search(struct ping *p)
   p->searching = true;
   p->until = neap_now(&p->layer) + p->time;
   p->pause = p->time / p->runs + 1;
-  p->time = 0;
+  p->due = neap_now(&p->layer);
+  p->asked = false;
   search_on(&p->layer, &p->next);
 }
 
@@ -241,7 +257,8 @@ static void ask_place(struct ping *p)
 /* A place can change, so it is asked for each time; the search begins with the answer. */
 static void discover(struct ping *p, const struct neap_event *event)
 {
-  p->time = event->time ? event->time : 1;
+  p->time = event->time;
+  p->asked = true;
   p->whole = event->flag; /* all of the time, whoever answers */
   ask_place(p);
 }
@@ -252,7 +269,7 @@ static void search_early(struct ping *p)
   if (p->whole || !p->break_on_coord || p->until <= end) return;
   p->early++;
   p->until = end;
-  neap_timer_start(&p->layer, &p->next, p->linger);
+  search_next(p, p->linger);
 }
 
 /* ---- looking for single members ---- */
@@ -393,7 +410,7 @@ static enum neap_verdict ping_event(struct neap_layer *layer, struct neap_event 
   struct ping *p = (struct ping *)layer;
   if (event->kind == NEAP_EVENT_SELF_PLACE && event->answered) {
     if (!event->none) p->place = event->place;
-    if (p->time) search(p);
+    if (p->asked) search(p);
     return NEAP_STOP;
   }
   if (event->kind == NEAP_EVENT_LOCATE) {

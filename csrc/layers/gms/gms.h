@@ -113,6 +113,7 @@ struct gms {
   /* names: names.c */
   struct neap_view *naming; /* counted: waits for names before it rises */
   struct neap_batch early;  /* what rises after it */
+  unsigned names_left;      /* times to ask before it rises without */
   bool risen;               /* the application has a view */
   struct neap_timer names;
 
@@ -215,7 +216,9 @@ void gms_watch_step(struct neap_layer *layer, struct neap_timer *timer);
 
 void gms_names_start(struct gms *g, struct neap_view *view);
 void gms_named(struct gms *g);
-void gms_names_over(struct neap_layer *layer, struct neap_timer *timer);
+void gms_names_step(struct neap_layer *layer, struct neap_timer *timer);
+/* What waits for names rises without them. */
+void gms_names_flush(struct gms *g);
 /* Passes up what may rise, behind the view that waits. */
 void gms_rise(struct gms *g, struct neap_batch *batch);
 

@@ -1,7 +1,7 @@
 /* join: how a member comes in.
  *
  *   CONNECT -> search -> a coordinator: JOIN_REQ -> JOIN_RSP -> member
- *                     -> members, no coordinator: again soon
+ *                     -> members, no coordinator: again, until they have one
  *                     -> only others that search: the smallest address begins, the others again
  *                     -> nobody: alone in a view of number 0
  *
@@ -125,10 +125,12 @@ static void found_joining(struct gms *g, const struct neap_found *found)
     else if (neap_addr_compare(&row->peer->addr, &gms_self(g)->addr) < 0)
       smallest = false;
   }
-  if (!members && smallest)
+  if (!members && smallest) {
     begin_alone(g);
-  else
-    again(g, g->retry_timeout);
+    return;
+  }
+  if (members) g->attempts--; /* They will have a coordinator once they see that theirs is gone. */
+  again(g, g->retry_timeout);
 }
 
 /* ---- alone ---- */

@@ -27,7 +27,7 @@ void gms_left(struct gms *g)
 {
   struct neap_event event = {.kind = NEAP_EVENT_LEFT};
   if (g->state == GMS_GONE) return;
-  if (g->naming) gms_names_over(&g->layer, &g->names);
+  gms_names_flush(g);
   g->state = GMS_GONE;
   gms_stop(g);
   neap_event_up(&g->layer, &event);
@@ -65,6 +65,18 @@ void gms_leave_ask(struct gms *g)
   }
 }
 
+/* The one behind the heir hears of it as well: it need not find out by silence. */
+static void ask_next(struct gms *g)
+{
+  const struct neap_view *view = gms_view(g);
+  int rank = neap_rank(view, g->heir);
+  for (uint32_t i = (uint32_t)(rank + 1); i < view->count; i++) {
+    if (view->members[i]->self || gms_peer_going(g, view->members[i])) continue;
+    send_req(g, view->members[i], gms_self(g));
+    return;
+  }
+}
+
 void gms_leave_step(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct gms *g = (struct gms *)layer;
@@ -73,8 +85,11 @@ void gms_leave_step(struct neap_layer *layer, struct neap_timer *timer)
     gms_left(g);
     return;
   }
+  struct neap_peer *before = g->heir;
   gms_leave_ask(g);
-  if (g->state == GMS_LEAVING) neap_timer_start(layer, timer, g->leave_until - now);
+  if (g->state != GMS_LEAVING) return;
+  if (g->heir == before) ask_next(g); /* It may be dead, and nobody knows yet. */
+  neap_timer_start(layer, timer, g->leave_until - now);
 }
 
 void gms_leave(struct gms *g)

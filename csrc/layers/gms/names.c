@@ -7,6 +7,9 @@
 
 #include "layers/gms/gms.h"
 
+/* A question can get lost. */
+enum { TRIES = 4 };
+
 static bool all_named(const struct neap_view *view)
 {
   for (uint32_t i = 0; i < view->count; i++)
@@ -14,40 +17,52 @@ static bool all_named(const struct neap_view *view)
   return true;
 }
 
-void gms_names_over(struct neap_layer *layer, struct neap_timer *timer)
+static void over(struct gms *g)
 {
-  struct gms *g = (struct gms *)layer;
-  (void)timer;
   struct neap_event event = {.kind = NEAP_EVENT_VIEW, .view = g->naming};
   neap_timer_stop(&g->names);
   for (uint32_t i = 0; i < g->naming->count; i++) g->unnamed += !g->naming->members[i]->name[0];
   g->naming = NULL;
   g->risen = true;
-  neap_event_up(layer, &event);
-  neap_pass_up(layer, &g->early);
+  neap_event_up(&g->layer, &event);
+  neap_pass_up(&g->layer, &g->early);
+}
+
+/* Asks for those without a name, or gives up. */
+void gms_names_step(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct gms *g = (struct gms *)layer;
+  if (!g->names_left) {
+    over(g);
+    return;
+  }
+  g->names_left--;
+  for (uint32_t i = 0; i < g->naming->count; i++) {
+    struct neap_event event = {.kind = NEAP_EVENT_LOCATE};
+    if (g->naming->members[i]->name[0]) continue;
+    event.peer = neap_peer_ref(g->naming->members[i]);
+    neap_event_down(layer, &event);
+  }
+  neap_timer_start(layer, timer, g->name_timeout / TRIES);
+}
+
+void gms_names_flush(struct gms *g)
+{
+  if (g->naming) over(g);
 }
 
 void gms_names_start(struct gms *g, struct neap_view *view)
 {
-  if (g->naming) gms_names_over(&g->layer, &g->names); /* Views do not queue: this one is newer. */
+  gms_names_flush(g); /* Views do not queue: this one is newer. */
   g->naming = neap_view_ref(view);
-  if (!g->name_timeout || all_named(view)) {
-    gms_names_over(&g->layer, &g->names);
-    return;
-  }
-  for (uint32_t i = 0; i < view->count; i++) {
-    struct neap_event event = {.kind = NEAP_EVENT_LOCATE};
-    if (view->members[i]->name[0]) continue;
-    event.peer = neap_peer_ref(view->members[i]);
-    neap_event_down(&g->layer, &event);
-  }
-  neap_timer_start(&g->layer, &g->names, g->name_timeout);
+  g->names_left = g->name_timeout && !all_named(view) ? TRIES : 0;
+  gms_names_step(&g->layer, &g->names);
 }
 
 void gms_named(struct gms *g)
 {
   if (gms_view(g)) gms_show(g);
-  if (g->naming && all_named(g->naming)) gms_names_over(&g->layer, &g->names);
+  if (g->naming && all_named(g->naming)) over(g);
 }
 
 void gms_rise(struct gms *g, struct neap_batch *batch)

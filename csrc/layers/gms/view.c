@@ -7,8 +7,8 @@
  *   number not above, another maker   two coordinators: the sender is shown our view and makes a
  *                                     new one with a number above both
  *   without us, by our coordinator    we are excluded: come again under a new address
- *   without us, by somebody else      its members went apart: out of ours with them; if nobody
- *                                     else is left we come again, there
+ *   without us, by somebody else      its members went apart: out of ours with them; if no more
+ *                                     than they are left here, we come again, there
  *   changes against another view      ask for all of it
  *   from a stranger                   foreign, dropped
  *
@@ -158,8 +158,12 @@ void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_h
 {
   char name[NEAP_ADDR_TEXT];
   if (g->state != GMS_MEMBER && g->state != GMS_LEAVING) return;
-  if (!neap_in_view(gms_view(g), m->from) || !has_authority(g, &head->creator, head->number)) {
+  if (!neap_in_view(gms_view(g), m->from)) {
     g->foreign++;
+    return;
+  }
+  if (!has_authority(g, &head->creator, head->number)) {
+    ask_view(g, m->from); /* It may still be that most of us went on without us. */
     return;
   }
   gms_rejoin(g, "excluded, says %s", neap_peer_text(m->from, name));
@@ -175,17 +179,21 @@ static void without_us(struct gms *g, const struct neap_peer *from, const struct
     gms_rejoin(g, "excluded by %s", neap_peer_text(from, name));
     return;
   }
-  g->conflicts++;
-  for (uint32_t i = 0; i < view->count; i++)
-    if (neap_in_view(gms_view(g), view->members[i])) gms_peer_of(g, view->members[i])->apart = true;
+  uint32_t there = 0, here = 0;
   for (uint32_t i = 0; i < gms_view(g)->count; i++) {
-    const struct neap_peer *member = gms_view(g)->members[i];
-    if (member->self || gms_peer_going(g, member)) continue;
-    gms_kick(g);
-    gms_watch_update(g);
+    struct neap_peer *member = gms_view(g)->members[i];
+    bool went = neap_in_view(view, member);
+    if (went) gms_peer_of(g, member)->apart = true;
+    there += went;
+    here += !gms_peer_going(g, member);
+  }
+  g->conflicts++;
+  if (there >= here) {
+    gms_rejoin(g, "%s went on without us", neap_peer_text(from, name));
     return;
   }
-  gms_rejoin(g, "%s went on without us", neap_peer_text(from, name));
+  gms_kick(g);
+  gms_watch_update(g);
 }
 
 /* ---- judging ---- */
