@@ -7,12 +7,15 @@
 
 #include "sim/net.h"
 
+#include "core/trace.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
   TURNS = 4096,         /* at a time, before looking for the application */
   STILL_MAX = 10000000, /* rounds without time going on: something runs in a circle */
+  TRACE_ROWS = 1024,    /* moves for an assertion to print; about a percent of a run's time */
 };
 
 /* ---- the hash ---- */
@@ -176,6 +179,7 @@ struct neap_world *neap_sim_new(const struct neap_sim_options *options)
   neap_world_init(&sim->world, &sim_class, options->seed);
   sim->hash = fold(options->seed ^ SALT_A, SALT_B);
   neap_sim_net_init(sim);
+  neap_trace_start(&sim->world, TRACE_ROWS);
   neap_sim_log_start(&sim->world, options->log);
   return &sim->world;
 }

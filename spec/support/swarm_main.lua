@@ -1,0 +1,38 @@
+-- swarm_main: `make sim SEEDS=1..1000`, or one seed: SEEDS=17.  Stops at the first that fails, with
+-- the line that repeats it.
+
+local root = debug.getinfo(1, "S").source:match "^@(.*)spec/support/" or "./"
+package.path = root .. "spec/?.lua;" .. package.path
+
+local swarm = require "support.swarm"
+
+local first, last = (arg[1] or "1..20"):match "^(%d+)%.%.(%d+)$"
+if not first then first, last = tonumber(arg[1]), tonumber(arg[1]) end
+first, last = tonumber(first), tonumber(last)
+if not first then
+  io.stderr:write "swarm_main: seeds are given as 1..1000, or as one number\n"
+  os.exit(2)
+end
+
+local one = first == last
+local totals = { got = 0, seconds = 0, crashed = 0, toggled = 0 }
+local began = os.clock()
+for seed = first, last do
+  local problem, plan, story = swarm.try(seed)
+  if problem then
+    print(("seed %d failed: %s\n%s\nagain: make sim SEEDS=%d"):format(
+      seed, swarm.describe(plan), problem, seed))
+    os.exit(1)
+  end
+  totals.got = totals.got + story.got
+  totals.seconds = totals.seconds + story.time / 1e9
+  totals.crashed = totals.crashed + story.crashed
+  totals.toggled = totals.toggled + story.toggled
+  if one then print(swarm.describe(plan), story.hash) end
+  if seed % 50 == 0 then
+    print(("seeds up to %d passed (%.0f s)"):format(seed, os.clock() - began))
+  end
+end
+print(("%d..%d passed: %d messages, %d virtual seconds, %d crashes, %d toggles, %.0f s of CPU")
+  :format(first, last, totals.got, totals.seconds, totals.crashed, totals.toggled,
+    os.clock() - began))
