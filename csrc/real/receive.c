@@ -91,6 +91,10 @@ static void deliver(struct half *half, struct neap_slab *slab, const uint8_t *at
   uint32_t segment, const struct neap_addr *from)
 {
   struct neap_port *port = &half->port->port;
+  if (port->layer->stack->paused) { /* One of its layers failed: nobody is there to take it. */
+    port->counts.receive_overflow++;
+    return;
+  }
   do {
     uint32_t one = segment && segment < len ? segment : len;
     port->counts.packets_received++;
