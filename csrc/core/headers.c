@@ -44,7 +44,7 @@ const struct neap_header neap_known_headers[] = {
   NEAP_HEADER_ROW("nakack", NEAP_OWN_NAKACK, NEAP_OWN_NAKACK, neap_nak_own_head, "modes, purges"),
   NEAP_HEADER_ROW(
     "unicast", NEAP_OWN_UNICAST, NEAP_OWN_UNICAST, neap_uni_own_head, "modes, reports, handshakes"),
-  NEAP_HEADER_ROW("rsvp", NEAP_OWN_RSVP, NEAP_OWN_RSVP, neap_rsvp_own_head, "ack_on, seqno"),
+  NEAP_HEADER_ROW("rsvp", NEAP_OWN_RSVP, NEAP_OWN_RSVP, neap_rsvp_own_head, "ack_on, number"),
   NEAP_HEADER_ROW("gms", NEAP_OWN_GMS, NEAP_OWN_GMS, neap_gms_own_head, "epochs, exclusions"),
   NEAP_HEADER_ROW("ping", NEAP_OWN_PING, NEAP_OWN_PING, neap_ping_own_head, "size of the view"),
   NEAP_HEADER_ROW("stable", NEAP_OWN_STABLE, NEAP_OWN_STABLE, neap_stable_own_head, "rounds asked"),

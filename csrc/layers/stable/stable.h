@@ -1,4 +1,4 @@
-/* stable's parts, shared by csrc/layers/stable.c (rounds and votes) and stable/wire.c (messages). */
+/* stable's parts: csrc/layers/stable.c (the layer), stable/votes.c, holds.c and wire.c. */
 
 #ifndef NEAP_LAYERS_STABLE_H
 #define NEAP_LAYERS_STABLE_H
