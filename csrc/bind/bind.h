@@ -49,10 +49,10 @@ struct neap_bind {
   struct neap_hand *hands;
 };
 
-/* A message as Lua holds it; `m` NULL: no longer valid. */
+/* A message as Lua holds it; `m` NULL: no longer valid.  No padding: compiled code makes it. */
 struct neap_box {
   struct neap_msg *m;
-  uint32_t place; /* among those a layer holds, from 1; 0: not held */
+  double place; /* among those a layer holds, from 1; 0: not held */
 };
 
 /* An attribute's value on its way to Lua. */

@@ -57,7 +57,7 @@ static const struct shape shapes[] = {
 
   BEGIN(neap_box)
   FIELD(neap_box, m, "struct neap_msg *m")
-  FIELD(neap_box, place, "uint32_t place")
+  FIELD(neap_box, place, "double place")
 
   BEGIN(neap_batch)
   FIELD(neap_batch, first, "struct neap_msg *first")

@@ -226,7 +226,7 @@ local function plans_of(channel, changes)
     mistake.raise("set takes the stack's shape: { stable = { interval = \"5s\" } }")
   end
   local plans = {}
-  for _, layer in ipairs(keys(changes)) do
+  for _, layer in ipairs(keys.sorted(changes)) do
     local settings = changes[layer]
     if not channel.stack[Stack.layer](layer) then
       mistake.raise("the stack has no layer called '%s'%s", tostring(layer),
@@ -235,7 +235,7 @@ local function plans_of(channel, changes)
     if type(settings) ~= "table" then
       mistake.raise("%s is followed by its settings: { %s = { name = value } }", layer, layer)
     end
-    for _, name in ipairs(keys(settings)) do
+    for _, name in ipairs(keys.sorted(settings)) do
       plans[#plans + 1] = plan(channel, layer, name, settings[name])
     end
   end
@@ -262,7 +262,7 @@ function methods:set(changes, options)
   local channel = self[who]
   if options ~= nil then
     if type(options) ~= "table" then mistake.raise("set's options are a table: { all = true }") end
-    for _, key in ipairs(keys(options)) do
+    for _, key in ipairs(keys.sorted(options)) do
       if key ~= "all" then mistake.raise("set has no option '%s'%s", key, nearest(key, "all")) end
     end
   end

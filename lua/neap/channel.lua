@@ -53,7 +53,7 @@ local function check_options(options)
   if type(options) ~= "table" then
     mistake.raise("join is called as join(\"group\", { stack = \"lan\", name = \"ann\" })")
   end
-  for _, key in ipairs(keys(options)) do known(OPTIONS, key, "the option") end
+  for _, key in ipairs(keys.sorted(options)) do known(OPTIONS, key, "the option") end
   if options.stack == nil then mistake.raise("join needs a stack: { stack = \"lan\" }") end
   if options.name ~= nil and (type(options.name) ~= "string" or #options.name > 63) then
     mistake.raise("a name is a string of at most 63 bytes")
@@ -100,7 +100,7 @@ function Channel.open(world, cluster, options)
   world.channels[id], world.open = channel, world.open + 1
   if options.on ~= nil then
     if type(options.on) ~= "table" then mistake.raise("on is a table of handlers") end
-    for _, event in ipairs(keys(options.on)) do channel:on(event, options.on[event]) end
+    for _, event in ipairs(keys.sorted(options.on)) do channel:on(event, options.on[event]) end
   end
   return channel
 end

@@ -15,8 +15,9 @@ local ATTRS_MAX = 32 -- NEAP_BIND_ATTRS
 local ABI = 1
 
 local FIELDS = {
-  "doc", "needs", "hears", "gives", "breaks", "peer", "peer_gone", "headers", "attrs", "ops", "open",
-  "down", "up", "each_down", "each_up", "event", "still", "may", "changed", "close", "check",
+  "doc", "needs", "hears", "gives", "breaks", "peer", "peer_gone", "headers", "attrs", "ops",
+  "open", "down", "up", "each_down", "each_up", "event", "still", "may", "changed", "close",
+  "check",
 }
 local WORDS = { doc = true, needs = true, hears = true, gives = true, breaks = true }
 local TABLES = { headers = true, attrs = true, ops = true }
@@ -217,7 +218,7 @@ local function check_fields(layer, definition)
   if type(definition) ~= "table" then
     mistake.raise("neap.layer \"%s\" is followed by a table", layer)
   end
-  for _, key in ipairs(keys(definition)) do
+  for _, key in ipairs(keys.sorted(definition)) do
     local known, wanted = false, "function"
     for _, field in ipairs(FIELDS) do known = known or field == key end
     if WORDS[key] then wanted = "string" elseif TABLES[key] then wanted = "table" end
@@ -249,7 +250,7 @@ local function functions(c, definition)
 end
 
 local function ops_of(layer, ops)
-  local names = keys(ops)
+  local names = keys.sorted(ops)
   local list = ffi.new("struct neap_op[?]", #names + 1)
   for index, name in ipairs(names) do
     local op = ops[name]
@@ -284,7 +285,7 @@ return function(name, definition, methods)
   if definition.ops then
     class.op_rows = ops_of(name, definition.ops)
     c.ops = class.op_rows
-    for _, op in ipairs(keys(definition.ops)) do class.ops[op] = definition.ops[op].run end
+    for _, op in ipairs(keys.sorted(definition.ops)) do class.ops[op] = definition.ops[op].run end
   end
   functions(c, definition)
   return class

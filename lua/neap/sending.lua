@@ -22,6 +22,7 @@ local QUEUE_MAX = 64 -- messages that callbacks may leave in one class
 local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
 local AS_THE_STACK, ANY_TIME = 255, ffi.cast("uint64_t", -1)
 local OPTIONS = { "to", "rsvp", "timeout", "wait", "oob", "loopback", "reliable", "block" }
+local KNOWN, FLUSH = keys.set(OPTIONS), keys.set { "to", "timeout" }
 local NONE = {}
 
 function Sending.new(channel)
@@ -44,12 +45,9 @@ local function check_options(options)
   if type(options) ~= "table" then
     mistake.raise("the options of a send are a table: { to = \"bob\" }")
   end
-  for _, key in ipairs(keys(options)) do
-    local found = false
-    for _, name in ipairs(OPTIONS) do found = found or name == key end
-    if not found then
-      mistake.raise("send has no option '%s'%s", tostring(key), nearest(key, OPTIONS))
-    end
+  local unknown = keys.unknown(options, KNOWN)
+  if unknown ~= nil then
+    mistake.raise("send has no option '%s'%s", tostring(unknown), nearest(unknown, OPTIONS))
   end
 end
 
@@ -279,7 +277,7 @@ end
 -- The stack is gone: nobody waits any longer.
 function Sending:reset(code)
   for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code) end
-  for _, ticket in ipairs(keys(self.inside.tickets)) do
+  for _, ticket in ipairs(keys.sorted(self.inside.tickets)) do
     local handle = self.inside.tickets[ticket]
     self.inside.tickets[ticket] = nil
     handle:finish(nil, code, { missing = handle.missing })
@@ -291,10 +289,10 @@ end
 function Sending:flush(options)
   options = options or NONE
   self.world:must_wait "flush_sent"
-  for _, key in ipairs(keys(options)) do
-    if key ~= "to" and key ~= "timeout" then
-      mistake.raise("flush_sent has no option '%s'%s", tostring(key), nearest(key, "to timeout"))
-    end
+  local unknown = keys.unknown(options, FLUSH)
+  if unknown ~= nil then
+    mistake.raise("flush_sent has no option '%s'%s", tostring(unknown),
+      nearest(unknown, "to timeout"))
   end
   local entry, code, detail = self:entry(nil,
     { to = options.to, rsvp = "completion", timeout = options.timeout })

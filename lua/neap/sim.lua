@@ -33,7 +33,7 @@ function Sim:set(settings)
   if (settings.from == nil) ~= (settings.to == nil) then
     mistake.raise("a link has both ends: { from = \"ann\", to = \"bob\", ... }")
   end
-  for _, name in ipairs(keys(settings)) do
+  for _, name in ipairs(keys.sorted(settings)) do
     if name ~= "from" and name ~= "to" then
       if not (" " .. names):find(" " .. tostring(name) .. " ", 1, true) then
         mistake.raise("a sim has no setting '%s'%s", tostring(name), nearest(name, names))
@@ -54,7 +54,7 @@ function Sim.new(options)
   if type(seed) ~= "number" or seed < 0 or seed ~= math.floor(seed) then
     mistake.raise("seed is a whole number from 0 on")
   end
-  for _, name in ipairs(keys(options)) do
+  for _, name in ipairs(keys.sorted(options)) do
     if name ~= "seed" and name ~= "log" and name ~= "checking" then
       settings[name] = options[name]
     end
@@ -116,7 +116,7 @@ local function rule(sim, act, what, options)
     mistake.raise("%s takes a table: { from = \"ann\", to = \"bob\" }", what)
   end
   local rows = {}
-  for _, name in ipairs(keys(options)) do
+  for _, name in ipairs(keys.sorted(options)) do
     rows[#rows + 1] = tostring(name)
     local value = options[name]
     if type(value) == "boolean" then value = value and 1 or 0 end

@@ -45,7 +45,7 @@ end
 -- Settings of a layer as rows, in the order of the alphabet.
 local function settings_of(given, at, problems)
   local rows, as = {}, nil
-  for _, name in ipairs(keys(given)) do
+  for _, name in ipairs(keys.sorted(given)) do
     local value = given[name]
     if name == "as" then
       as = value
@@ -337,7 +337,7 @@ local function with(description, changes, problems)
     told(problems, at, "with is a table of layers: { fd_all = { timeout = \"2s\" } }")
     return new
   end
-  for _, name in ipairs(keys(changes)) do
+  for _, name in ipairs(keys.sorted(changes)) do
     local given = changes[name]
     local index, layer = place(new, { at = at }, tostring(name), problems)
     if index and type(given) ~= "table" then
