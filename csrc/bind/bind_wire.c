@@ -6,14 +6,8 @@
 #define TEXT(...) TEXT_OF(__VA_ARGS__)
 const char neap_wire_declarations[] = TEXT(NEAP_WIRE);
 
-struct neap_wire *neap_wire_new(void)
+static struct neap_wire *ready(struct neap_wire *wire)
 {
-  struct neap_wire *wire = calloc(1, sizeof *wire);
-  char why[128];
-  NEAP_ASSERT(wire);
-  neap_registry_init(&wire->registry);
-  NEAP_ASSERT(
-    neap_registry_add(&wire->registry, neap_known_headers, 0, NULL, why, sizeof why) == 0);
   wire->ordered = wire->registry;
   wire->msg = calloc(1, wire->registry.size);
   wire->out = malloc(NEAP_WIRE_OUT);
@@ -23,8 +17,53 @@ struct neap_wire *neap_wire_new(void)
   return wire;
 }
 
+struct neap_wire *neap_wire_new(void)
+{
+  struct neap_wire *wire = calloc(1, sizeof *wire);
+  char why[128];
+  NEAP_ASSERT(wire);
+  neap_registry_init(&wire->registry);
+  NEAP_ASSERT(!neap_registry_add(&wire->registry, neap_known_headers, 0, NULL, why, sizeof why));
+  return ready(wire);
+}
+
+/* The known rows of this owner, copied behind each other; how many. */
+static unsigned rows_of(const char *owner, size_t len, struct neap_header *rows)
+{
+  unsigned count = 0;
+  for (const struct neap_header *row = neap_known_headers; row->name; row++)
+    if (strlen(row->name) == len && !memcmp(row->name, owner, len)) rows[count++] = *row;
+  return count;
+}
+
+/* With the registry of a stack: names of layers, top first, between blanks.  NULL, and why, when
+ * their headers clash. */
+struct neap_wire *neap_wire_stack(const char *owners, char *why, int size)
+{
+  struct neap_wire *wire = calloc(1, sizeof *wire);
+  NEAP_ASSERT(wire);
+  neap_registry_init(&wire->registry);
+  wire->rows = calloc(4 * NEAP_SLOTS_MAX, sizeof *wire->rows);
+  NEAP_ASSERT(wire->rows);
+  unsigned used = 0, position = 0;
+  for (const char *at = owners; *at; position++) {
+    size_t len = strcspn(at, " ");
+    struct neap_header *rows = wire->rows + used;
+    used += rows_of(at, len, rows) + 1;
+    NEAP_ASSERT(used < 4 * NEAP_SLOTS_MAX);
+    if (neap_registry_add(&wire->registry, rows, position, NULL, why, (size_t)size) < 0) {
+      free(wire->rows);
+      free(wire);
+      return NULL;
+    }
+    at += len + strspn(at + len, " ");
+  }
+  return ready(wire);
+}
+
 void neap_wire_free(struct neap_wire *wire)
 {
+  free(wire->rows);
   free(wire->msg);
   free(wire->out);
   free(wire->arena);
@@ -56,6 +95,30 @@ int neap_wire_next(struct neap_wire *wire)
 {
   if (neap_packet_next(&wire->packet, wire->msg, &wire->arrival)) return 1;
   return -(int)wire->packet.r.fault;
+}
+
+/* Reads all of a packet (or, with a type, of a message alone) from memory of exactly its size, and
+ * writes each message into as much as neap_packet_size says.  The fault. */
+int neap_wire_try(struct neap_wire *wire, const char *bytes, int len, int type)
+{
+  char *exact = malloc((size_t)len);
+  NEAP_ASSERT(exact || !len);
+  if (len) memcpy(exact, bytes, (size_t)len);
+  if (type >= 0)
+    neap_wire_open_bare(wire, exact, len, type);
+  else
+    neap_wire_open(wire, exact, len, NEAP_VERSION);
+  while (neap_wire_next(wire) > 0) {
+    uint32_t size = neap_packet_size(&wire->registry, wire->msg);
+    uint8_t *out = malloc(size);
+    struct neap_writer w = {out, out + size, false};
+    NEAP_ASSERT(out);
+    neap_packet_message(&w, &wire->registry, wire->msg, NULL, NULL, 0);
+    NEAP_ASSERT(!w.full);
+    free(out);
+  }
+  free(exact);
+  return (int)wire->packet.r.fault;
 }
 
 void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message)
@@ -179,6 +242,12 @@ void neap_wire_bare(
 {
   struct neap_addr to, from;
   neap_packet_bare(&wire->w, in_order(wire), wire->msg, addr_of(dest, &to), addr_of(src, &from));
+}
+
+/* As a transport writes it into a list: headers in the order of the stack. */
+void neap_wire_stack_out(struct neap_wire *wire)
+{
+  neap_packet_message(&wire->w, &wire->registry, wire->msg, NULL, NULL, 0);
 }
 
 /* What was written; a fault when it was too much. */

@@ -39,12 +39,14 @@
   struct neap_wire_cursor { const uint8_t *at, *end; int32_t fault; };                             \
                                                                                                    \
   struct neap_wire *neap_wire_new(void);                                                           \
+  struct neap_wire *neap_wire_stack(const char *owners, char *why, int size);                      \
   void neap_wire_free(struct neap_wire *wire);                                                     \
   const char *neap_wire_fault(int fault);                                                          \
                                                                                                    \
   int neap_wire_open(struct neap_wire *wire, const char *bytes, int len, int version);             \
   void neap_wire_open_bare(struct neap_wire *wire, const char *bytes, int len, int type);          \
   int neap_wire_next(struct neap_wire *wire);                                                      \
+  int neap_wire_try(struct neap_wire *wire, const char *bytes, int len, int type);                 \
   void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message);                  \
   void neap_wire_header(struct neap_wire *wire, int n, struct neap_wire_head *head);               \
   void neap_wire_field(                                                                            \
@@ -64,7 +66,8 @@
     const struct neap_wire_value *src);                                                            \
   void neap_wire_bare(struct neap_wire *wire, const struct neap_wire_value *dest,                  \
     const struct neap_wire_value *src);                                                            \
-  void neap_wire_out(struct neap_wire *wire, struct neap_wire_cursor *out);                 \
+  void neap_wire_stack_out(struct neap_wire *wire);                                                \
+  void neap_wire_out(struct neap_wire *wire, struct neap_wire_cursor *out);                        \
   int neap_wire_size(struct neap_wire *wire);                                                      \
                                                                                                    \
   int neap_wire_known(int n, struct neap_wire_head *head);                                         \
@@ -94,6 +97,7 @@ extern const char neap_wire_declarations[];
 enum { NEAP_WIRE_OUT = 1 << 20, NEAP_WIRE_ARENA = 1 << 17 };
 
 struct neap_wire {
+  struct neap_header *rows; /* of a registry for a stack; NULL: every known header */
   struct neap_registry registry;
   struct neap_registry ordered; /* the same slots, in the order in which headers were put */
   struct neap_packet packet;
