@@ -166,15 +166,24 @@ bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arr
     return false;
   }
   p->left--;
-  m->present = 0;
-  m->marks = 0;
-  m->stray_below = 0;
   arrival->dest = p->dest;
   arrival->src = p->src;
   arrival->stray_protocol = arrival->skipped = 0;
+  if (p->patterns &&
+      neap_patterns_read(p->patterns, &p->r, m, arrival->order, &arrival->order_count)) {
+    p->own_source = false;
+    return true;
+  }
+  const uint8_t *start = p->r.at;
+  m->present = 0;
+  m->marks = 0;
+  m->stray_below = 0;
   arrival->order_count = 0;
   read_message(p, m, arrival);
-  return !p->r.fault;
+  if (p->r.fault) return false;
+  if (p->patterns)
+    neap_patterns_missed(p->patterns, p->registry, start, (size_t)(p->r.at - start), m, NULL);
+  return true;
 }
 
 /* ---- out ---- */

@@ -14,7 +14,7 @@
 #ifndef NEAP_CORE_PACKET_H
 #define NEAP_CORE_PACKET_H
 
-#include "core/registry.h"
+#include "core/pattern.h"
 
 enum {
   NEAP_VERSION = 5 << 11 | 5 << 6 | 6, /* 5.5.6 */
@@ -35,6 +35,7 @@ struct neap_packet {
   int32_t left;              /* messages still to come */
   struct neap_addr dest, src; /* of the list; then of each message, see neap_packet_next */
   struct neap_slice cluster; /* of the list; {NULL} when single */
+  struct neap_patterns *patterns; /* NULL, or the short way for messages alike: core/pattern.h */
 };
 
 /* Reads up to the first message.  False: nothing can be read; the reason is in p->r.fault.

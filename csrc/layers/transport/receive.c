@@ -100,6 +100,8 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
     return;
   }
   if (!readable(t, &p, at, len)) return;
+  p.patterns = &t->reading;
+  neap_patterns_rebase(&t->reading);
   while (p.left > 0) {
     struct neap_msg *m = neap_msg_new(stack);
     m->slab = neap_slab_hold(slab);

@@ -143,11 +143,16 @@ static struct neap_bundle *bundle_for(struct neap_transport *t, const struct nea
 static bool encode(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
 {
   struct neap_stack *stack = t->layer.stack;
-  struct neap_writer w = b->w;
-  neap_packet_message(
-    &w, &stack->registry, m, m->from == stack->self ? NULL : &m->from->addr, NULL, 0);
-  if (w.full) return false;
-  b->w.at = w.at;
+  bool own = m->from == stack->self;
+  if (!own || !neap_patterns_write(&t->writing, &b->w, m)) {
+    struct neap_writer w = b->w;
+    neap_packet_message(&w, &stack->registry, m, own ? NULL : &m->from->addr, NULL, 0);
+    if (w.full) return false;
+    if (own)
+      neap_patterns_missed(&t->writing, &stack->registry, b->w.at, (size_t)(w.at - b->w.at), m,
+        t->cluster.at);
+    b->w.at = w.at;
+  }
   b->count++;
   b->background &= (m->marks & NEAP_BACKGROUND) != 0;
   t->sent++;

@@ -75,6 +75,7 @@ struct neap_transport {
   bool urgent;              /* something must not wait for the end of the turn */
   struct neap_slab *rest;   /* the unused end of a slab whose packet was short */
   struct neap_peer *sender; /* counted; of the last packet: the next is mostly its too */
+  struct neap_patterns reading, writing;
   struct neap_timer reaper;
 };
 
