@@ -7,11 +7,15 @@
  *     above(text)         -> prints above the line that is being edited
  *     stop()              -> the terminal is as it was
  *
+ *     watch(world)        -> from now on a step of the real world returns when input is there
+ *     input()             -> whether it is
+ *
  * `feed` calls `complete(word, line)` for Tab: a list of whole words.  guard(f, ...) calls f so that
  * ^C raises an error in it: "interrupted".  That needs a hook, which compiled code does not look at:
  * what is typed runs with the compiler off. */
 
 #include "bind/bind.h"
+#include "real/real.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -160,6 +164,39 @@ static int line_terminal(lua_State *L)
   return 1;
 }
 
+static bool input_there;
+
+static void on_input(void *context, int fd)
+{
+  (void)context;
+  (void)fd;
+  input_there = true;
+}
+
+static int line_watch(lua_State *L)
+{
+  struct neap_bind *bind = neap_bind_enter(L);
+  struct neap_watch *watch = neap_real_watch(bind->world, STDIN_FILENO, on_input, NULL);
+  neap_bind_leave(bind);
+  if (!watch) return 0;
+  lua_pushlightuserdata(L, watch);
+  return 1;
+}
+
+static int line_unwatch(lua_State *L)
+{
+  neap_real_unwatch(lua_touserdata(L, 1));
+  return 0;
+}
+
+/* Whether input came since the last question. */
+static int line_input(lua_State *L)
+{
+  lua_pushboolean(L, input_there);
+  input_there = false;
+  return 1;
+}
+
 /* ---- ^C ---- */
 
 static _Thread_local lua_State *guarded;
@@ -203,5 +240,8 @@ const luaL_Reg neap_bind_line_functions[] = {
   {"line_read", line_read},
   {"line_terminal", line_terminal},
   {"line_guard", line_guard},
+  {"line_watch", line_watch},
+  {"line_unwatch", line_unwatch},
+  {"line_input", line_input},
   {NULL, NULL},
 };

@@ -49,15 +49,14 @@ function run.sim(args)
     io.stderr:write "neap sim FILE --seeds A..B [ARGS]\n"
     return 2
   end
-  local neap, failed = require "neap", 0
+  local Sim, failed = require "neap.sim", 0
   for seed = tonumber(from), tonumber(to) do
-    neap.sim_seed = seed
+    Sim.default_seed = seed
     if run_file(path, { unpack(rest) }) ~= 0 then
       failed = failed + 1
       io.stderr:write(("seed %d failed; again: neap sim %s --seeds %d\n"):format(seed, path, seed))
     end
   end
-  neap.sim_seed = nil
   io.write(("%d seeds, %d failed\n"):format(tonumber(to) - tonumber(from) + 1, failed))
   return failed == 0 and 0 or 1
 end

@@ -1,0 +1,125 @@
+-- session: reads chunks, runs them, prints what comes out.
+--
+-- A chunk runs in a coroutine of the world, so it may call what waits.  Words that move simulated
+-- time cannot run inside that coroutine: they hand a request to the session (session.ask), which
+-- does it outside and resumes the chunk.
+--
+--     chunk --ask--> session: sim:run --> chunk goes on        chunk waits --> prompt, it goes on
+--                                                               when time does
+
+local core = require "neap.core"
+local mistake = require "neap.mistake"
+local nearest = require "neap.nearest"
+local show = require "neap.repl.show"
+
+local session = {}
+
+-- An expression, or a statement; nil and the problem, or nil, "more" when it is not finished.
+local function compile(text, env)
+  local chunk, as_value = loadstring("return " .. text, "=prompt")
+  local problem
+  if not chunk then chunk, problem = loadstring(text, "=prompt") end
+  if not chunk and as_value:find "'<eof>'" then problem = as_value end
+  if chunk then
+    jit.off(chunk, true) -- ^C works by a hook, and compiled code looks at none.
+    return setfenv(chunk, env)
+  end
+  if problem:find "'<eof>'" then return nil, "more" end
+  return nil, problem
+end
+session.compile = compile
+
+-- Globals of the prompt: its own words first, then Lua's; what is unknown is answered.
+function session.env(words_of)
+  local env = {}
+  return setmetatable(env, { __index = function(_, key)
+    local value = rawget(_G, key)
+    if value ~= nil then return value end
+    local known = words_of()
+    for name in pairs(env) do known[#known + 1] = name end -- any order: only compared
+    table.sort(known)
+    local close = nearest(tostring(key), known)
+    if close ~= "" then mistake.raise("nothing is called '%s'%s", tostring(key), close) end
+    return nil
+  end })
+end
+
+-- Runs a chunk to its end, or until it waits for something that needs time.
+local function execute(self, chunk)
+  local outcome
+  local co = coroutine.create(function()
+    outcome = { xpcall(chunk, function(problem)
+      return type(problem) == "string" and problem or mistake.traceback(problem)
+    end) }
+    outcome.n = table.maxn(outcome)
+  end)
+  self.world:resume(co)
+  while not outcome and self.request do
+    local request = self.request
+    self.request = nil
+    local ok, problem = pcall(request)
+    self.failure = not ok and problem or nil
+    self.world:resume(co)
+  end
+  if not outcome and self.still then self.still() end
+  return outcome, co
+end
+
+local function report(self, outcome)
+  if not outcome[1] then
+    self.print(tostring(outcome[2]))
+  elseif outcome.n > 1 then
+    local values = { n = outcome.n - 1 }
+    for index = 2, outcome.n do values[index - 1] = outcome[index] end
+    self.print(show.values(values))
+  end
+end
+
+-- A chunk that waits: said now, its result when it comes.
+local function wait_for(self, text)
+  self.print "(it waits, and goes on when time does)"
+  self.world:spawn(function() end) -- Something to drive by.
+  self.waiting[#self.waiting + 1] = text
+end
+
+function session.run(self, text)
+  local chunk, problem = compile(text, self.env)
+  if not chunk then
+    if problem == "more" then return "more" end
+    self.print(problem)
+    return "done"
+  end
+  self.failed = false
+  local ok, outcome, co = core.line_guard(execute, self, chunk)
+  if not ok then
+    self.print(tostring(outcome))
+  elseif outcome then
+    self.failed = not outcome[1]
+    report(self, outcome)
+  elseif coroutine.status(co) == "suspended" then
+    wait_for(self, text)
+  end
+  return "done"
+end
+
+-- For words that move time: does f outside of the chunk's coroutine.
+function session.asker(self)
+  return function(f)
+    if coroutine.running() and not self.driving then
+      self.request = function()
+        self.driving = true
+        local ok, problem = pcall(f)
+        self.driving = false
+        if not ok then error(problem, 0) end
+      end
+      coroutine.yield()
+      local failure = self.failure
+      self.failure = nil
+      if failure then error(failure, 0) end
+      return
+    end
+    f()
+  end
+end
+
+return session
