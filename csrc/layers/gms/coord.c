@@ -6,7 +6,8 @@
  *   kick    next turn: everything that came in this one counts
  *   gather  only for joiners: HOLD, then the digest of what everybody has applied
  *   commit  LEAVE_RSP to leavers; view installed here, then multicast; JOIN_RSP to joiners
- *   acks    of all members, or `view_ack_collection_timeout`; then the next change
+ *   acks    of all members, or `view_ack_collection_timeout`; then the next change, and the view
+ *           once more to those that are missing
  *
  * The hold of a join digest ends when every member has that view or a later one.  If that takes
  * longer than `hold_timeout` the digest is void: its joiners are excluded and have to come again. */
@@ -102,9 +103,14 @@ void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer)
   struct gms *g = (struct gms *)layer;
   const struct neap_view *view = gms_view(g);
   (void)timer;
-  for (uint32_t i = 0; i < view->count; i++)
-    if (!view->members[i]->self && gms_peer_of(g, view->members[i])->acked < view->number)
-      g->acks_missing++;
+  for (uint32_t i = 0; i < view->count; i++) {
+    const struct gms_peer *p = gms_peer_of(g, view->members[i]);
+    if (p->peer->self || p->acked >= view->number) continue;
+    g->acks_missing++;
+    /* A lost multicast that nothing follows may stay unnoticed: this one is repeated until it is
+     * there. */
+    if (!gms_going(p)) gms_send_view(g, p->peer);
+  }
   g->collecting = false;
   gms_kick(g);
   gms_leave_ask(g);
