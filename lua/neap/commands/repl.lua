@@ -38,7 +38,7 @@ local function history_file()
 end
 
 local function new_session(world)
-  local self = { members = {}, order = {}, waiting = {}, world = world }
+  local self = { members = {}, order = {}, world = world }
   self.names = function() return { unpack(self.order) } end
   self.env = session.env(self.names)
   self.ask = session.asker(self)
@@ -108,11 +108,14 @@ local function piped(self, wait)
       end
     else
       local more = wait() and core.line_read(0)
-      if not more then break end
-      bytes = bytes .. more
+      if not more and bytes == "" then break end
+      bytes = bytes .. (more or "\n") -- The last line need not end.
     end
   end
-  if text then session.run(self, text .. "\n") end
+  if text then
+    self.print "the input ended in the middle of a chunk"
+    failed = 1
+  end
   return failed
 end
 

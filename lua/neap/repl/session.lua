@@ -44,26 +44,7 @@ function session.env(words_of)
   end })
 end
 
--- Runs a chunk to its end, or until it waits for something that needs time.
-local function execute(self, chunk)
-  local outcome
-  local co = coroutine.create(function()
-    outcome = { xpcall(chunk, function(problem)
-      return type(problem) == "string" and problem or mistake.traceback(problem)
-    end) }
-    outcome.n = table.maxn(outcome)
-  end)
-  self.world:resume(co)
-  while not outcome and self.request do
-    local request = self.request
-    self.request = nil
-    local ok, problem = pcall(request)
-    self.failure = not ok and problem or nil
-    self.world:resume(co)
-  end
-  if not outcome and self.still then self.still() end
-  return outcome, co
-end
+local function pack(...) return { n = select("#", ...), ... } end
 
 local function report(self, outcome)
   if not outcome[1] then
@@ -75,11 +56,27 @@ local function report(self, outcome)
   end
 end
 
--- A chunk that waits: said now, its result when it comes.
-local function wait_for(self, text)
-  self.print "(it waits, and goes on when time does)"
-  self.world:spawn(function() end) -- Something to drive by.
-  self.waiting[#self.waiting + 1] = text
+-- Runs a chunk to its end, or until it waits for something that needs time; what comes out of it
+-- then is printed when it comes.
+local function execute(self, chunk)
+  local outcome, late
+  local co = coroutine.create(function()
+    outcome = pack(xpcall(chunk, function(problem)
+      return type(problem) == "string" and problem or mistake.traceback(problem)
+    end))
+    if late then report(self, outcome) end
+  end)
+  self.world:resume(co)
+  while not outcome and self.request do
+    local request = self.request
+    self.request = nil
+    local ok, problem = pcall(request)
+    self.failure = not ok and problem or nil
+    self.world:resume(co)
+  end
+  if not outcome and self.still then self.still() end
+  late = true
+  return outcome
 end
 
 function session.run(self, text)
@@ -90,14 +87,14 @@ function session.run(self, text)
     return "done"
   end
   self.failed = false
-  local ok, outcome, co = core.line_guard(execute, self, chunk)
+  local ok, outcome = core.line_guard(execute, self, chunk)
   if not ok then
     self.print(tostring(outcome))
   elseif outcome then
     self.failed = not outcome[1]
     report(self, outcome)
-  elseif coroutine.status(co) == "suspended" then
-    wait_for(self, text)
+  else
+    self.print "(it waits, and goes on when time does)"
   end
   return "done"
 end
