@@ -43,7 +43,7 @@ static const struct neap_header unicast_headers[] = {
 static const struct neap_attr unicast_attrs[] = {
   {NEAP_PARAM, "retransmission", AT(retransmission), "", 0, .type = NEAP_CHOICE, .choices = "ack",
     .doc = "Who finds a loss at the tail: ack, the sender, which keeps what is not reported."},
-  {NEAP_PARAM, "window", AT(window), "messages", 8192, 1, 65536, .live = NEAP_NOW,
+  {NEAP_PARAM, "window_messages", AT(window_messages), "messages", 8192, 1, 65536, .live = NEAP_NOW,
     .doc = "Messages to one peer that may be unreported; a send beyond it would block. Lowered, "
            "what is on its way stays on its way."},
   {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 4000000, 1000, 1u << 30, .live = NEAP_NOW,
@@ -272,7 +272,7 @@ static void unicast_changed(struct neap_layer *layer, const struct neap_attr *at
   struct peer *p;
   neap_each_peer (layer, p) {
     if (!p->peer) continue;
-    if (attr->at == AT(window) || attr->at == AT(window_bytes)) neap_unicast_publish(u, p);
+    if (attr->at == AT(window_messages) || attr->at == AT(window_bytes)) neap_unicast_publish(u, p);
     if (attr->live == NEAP_TIMER) neap_unicast_plan(u, p);
   }
 }

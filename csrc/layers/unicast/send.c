@@ -14,8 +14,8 @@
 void neap_unicast_publish(struct unicast *u, struct peer *p)
 {
   if (!p->member) return; /* The channel refuses to send there. */
-  neap_gate_horizon(
-    &u->layer, p->peer, p->out.freed.bytes + u->window_bytes, p->out.freed.messages + u->window);
+  neap_gate_horizon(&u->layer, p->peer, p->out.freed.bytes + u->window_bytes,
+    p->out.freed.messages + u->window_messages);
 }
 
 void neap_unicast_unkept(struct unicast *u, struct neap_msg *m)

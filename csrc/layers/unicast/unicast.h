@@ -93,7 +93,8 @@ struct peer {
 struct unicast {
   struct neap_layer layer;
   /* params */
-  uint64_t retransmission, window, window_bytes, xmit_interval, gap_delay, tail_delay, ack_delay;
+  uint64_t retransmission, window_messages, window_bytes, xmit_interval, gap_delay, tail_delay,
+    ack_delay;
   uint64_t ack_threshold, max_xmit_req_size, sync_min_interval, early_max, first_seqno;
   uint64_t conn_expiry_timeout, conn_close_timeout, max_retransmit_time;
   /* gauges */
