@@ -1,7 +1,7 @@
 /* frag: messages larger than a packet travel in pieces.
  *
- *   down   one body of 150 kB   ->  [0 of 3][1 of 3][2 of 3]   slices of the same slab, each a message
- *                                                              of its own for the layers below
+ *   down   one body of 150 kB   ->  [0 of 3][1 of 3][2 of 3]   slices of the same slab, each a
+ *                                                              message for the layers below
  *   up     [0 of 3] 1 [1 of 3] .. [2 of 3]  ->  the whole, in the place of the piece that came last
  *
  * Only piece 0 carries the headers of the layers above.  What is not a plain body is encoded whole
@@ -15,7 +15,7 @@
  * Wire format: FRAG2's.  Needs order below only for one thing: a Neap member's next message says
  * that the one before will never be complete (its connection was reset), which frees it.
  *
- * Invariant: pieces of a partial message are listed from last to first; what is complete has risen. */
+ * Invariant: pieces are listed from last to first; what is complete has risen. */
 
 #include "core/headers.h"
 #include "core/layer.h"

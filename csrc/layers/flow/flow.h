@@ -14,8 +14,8 @@
  *                     does not wait here is given; so what got lost heals, and a slow application
  *                     is not flooded
  *
- * Nobody is blocked here: the gate at the top is.  Only bodies count.  Free are empty messages, those
- * with NO_FC, and a member's own.
+ * Nobody is blocked here: the gate at the top is.  Only bodies count.  Free are empty messages,
+ * those with NO_FC, and a member's own.
  *
  * Invariant: limit - spent never exceeds max_credits. */
 

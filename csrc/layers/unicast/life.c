@@ -1,10 +1,10 @@
 /* Connections: how they begin, end, and what is remembered of them.
  *
- *     sending     open --- idle conn_expiry_timeout, then conn_close_timeout ---> closed, CLOSE sent
- *                   \----- out of the view for conn_close_timeout ------> closed; RESET if something
- *                                                                         was not reported
- *     receiving   open --- CLOSE, idle, or out of the view ---> closing --- everything handed up is
- *                 released ---> remembered for conn_close_timeout ---> nothing
+ *     sending     open -- idle conn_expiry_timeout, then conn_close_timeout --> closed, CLOSE sent
+ *                   \---- out of the view for conn_close_timeout -----> closed; RESET if something
+ *                                                                       was not reported
+ *     receiving   open -- CLOSE, idle, or out of the view --> closing -- everything handed up is
+ *                 released --> remembered for conn_close_timeout --> nothing
  *
  * A connection id is never used again while anybody could remember it: the counter outlives
  * everything else by a second conn_close_timeout. */

@@ -13,8 +13,8 @@
 #include "core/seqnos.h"
 #include "core/window.h"
 
-/* 2^18 seqnos between low and high: the largest message in the smallest fragments, and a full window
- * beside it.  A ring has as many places as are in use. */
+/* 2^18 seqnos between low and high: the largest message in the smallest fragments, and a full
+ * window beside it.  A ring has as many places as are in use. */
 enum { NEAP_UNI_SEQNOS = 1 << 18 };
 
 /* Connection ids are 15 bits and wrap. */
