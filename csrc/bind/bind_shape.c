@@ -195,6 +195,7 @@ static const struct shape shapes[] = {
   FIELD(neap_stack_spec, file, "const char *file")
   FIELD(neap_stack_spec, layers, "const struct neap_layer_spec *layers")
   FIELD(neap_stack_spec, count, "uint32_t count")
+  FIELD(neap_stack_spec, partial, "bool partial")
 
   BEGIN(neap_field)
   FIELD(neap_field, name, "const char *name")

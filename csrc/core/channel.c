@@ -22,7 +22,8 @@ static void spec_copy(struct neap_stack_spec *to, const struct neap_stack_spec *
 {
   struct neap_layer_spec *layers = calloc(from->count, sizeof *layers);
   NEAP_ASSERT(layers);
-  *to = (struct neap_stack_spec){copy_text(from->name), copy_text(from->file), layers, from->count};
+  *to = (struct neap_stack_spec){
+    copy_text(from->name), copy_text(from->file), layers, from->count, false};
   for (uint32_t i = 0; i < from->count; i++) {
     const struct neap_layer_spec *layer = &from->layers[i];
     struct neap_setting *settings = calloc(layer->setting_count + 1, sizeof *settings);

@@ -65,6 +65,7 @@ struct neap_stack_spec {
   const char *file;         /* "stacks/lan.lua" */
   const struct neap_layer_spec *layers; /* top first */
   uint32_t count;
+  bool partial;             /* some layers could not be read: what is left promises nothing */
 };
 
 /* Takes one problem, a full sentence with file and line. */

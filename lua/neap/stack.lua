@@ -409,8 +409,12 @@ local function spec_of(description, problems)
   return spec, places, keep
 end
 
+-- Asks C; when something could not be read, what is there is checked as far as it goes.
 local function checked(description, problems)
+  local partial = #problems > 0
   local spec, places, keep = spec_of(description, problems)
+  spec.partial = partial or #problems > 0
+  if spec.partial and spec.count == 0 then return spec, keep end
   for _, problem in ipairs(core.check(spec)) do
     problem = problem:gsub(PLACES .. ":(%d+)", function(n) return places[tonumber(n)] end)
     problems[#problems + 1] = problem:gsub(PLACES, description.at)
@@ -423,7 +427,7 @@ function stack.problems(what, changes)
   local problems = {}
   local description = stack.load(what, problems)
   if description and changes then description = with(description, changes, problems) end
-  if description and #problems == 0 then checked(description, problems) end
+  if description then checked(description, problems) end
   return problems, description
 end
 
@@ -433,7 +437,7 @@ function stack.ready(what, changes)
   local description = stack.load(what, problems)
   if description and changes then description = with(description, changes, problems) end
   local spec, keep
-  if description and #problems == 0 then spec, keep = checked(description, problems) end
+  if description then spec, keep = checked(description, problems) end
   raise_all(problems, type(what) == "string" and "stack " .. what or "this stack")
   spec.file = description.file
   return { description = description, spec = spec, keep = keep }
