@@ -20,7 +20,7 @@ local OOB, NO_RELIABILITY = 1, 16 -- enum neap_flag
 local WOULD_BLOCK = -6
 local QUEUE_MAX = 64 -- messages that callbacks may leave in one class
 local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
-local AS_THE_STACK, ANY_TIME = 255, ffi.cast("uint64_t", -1)
+local AS_THE_STACK, ANY_TIME = 255, 18446744073709551615ULL
 local OPTIONS = { "to", "rsvp", "timeout", "wait", "oob", "loopback", "reliable", "block" }
 local KNOWN, FLUSH = keys.set(OPTIONS), keys.set { "to", "timeout" }
 local NONE = {}
