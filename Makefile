@@ -58,6 +58,7 @@ $(BUILD)/neap: Makefile
 	  echo '# neap: the command.  See neap help.'; \
 	  echo 'build=$$(dirname "$$(readlink -f "$$0")")'; \
 	  echo 'export NEAP_LIB="$${NEAP_LIB:-$$build/lib}" NEAP_ROOT="$${NEAP_ROOT:-$(CURDIR)}"'; \
+	  echo 'export NEAP_COMMAND="$$(readlink -f "$$0")"'; \
 	  echo 'exec luajit $$NEAP_LUAJIT "$$NEAP_ROOT/lua/neap/command.lua" "$$@"'; } > $@
 	@chmod +x $@
 
@@ -66,7 +67,7 @@ deps:
 
 run: deps
 	@$(MAKE) --no-print-directory -s all
-	@$(BUILD)/neap run examples/main_job.lua
+	@$(BUILD)/neap run lua/neap/main_job.lua
 
 repl: deps
 	@$(MAKE) --no-print-directory -s all
