@@ -281,7 +281,7 @@ static void aim(struct rsvp *r, struct request *q, struct neap_peer *to, bool wi
 {
   const struct neap_view *view = r->layer.view;
   q->to = neap_peer_ref(to);
-  if (to) add_target(q, to);
+  if (to && !(to->self && without_self)) add_target(q, to);
   for (uint32_t i = 0; !to && view && i < view->count; i++) {
     if (view->members[i]->self && without_self) continue;
     add_target(q, view->members[i]);
