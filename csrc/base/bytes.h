@@ -57,7 +57,7 @@ struct neap_writer {
 
 static inline struct neap_reader neap_reader_of(const uint8_t *bytes, size_t len)
 {
-  return (struct neap_reader){bytes, bytes + len, NEAP_FAULT_NONE};
+  return (struct neap_reader){bytes, len ? bytes + len : bytes, NEAP_FAULT_NONE};
 }
 
 static inline size_t neap_left(const struct neap_reader *r)

@@ -61,21 +61,24 @@ void neap_header_write(struct neap_writer *w, const struct neap_header *header, 
 void neap_fields_read(
   struct neap_reader *r, const struct neap_field *fields, unsigned count, void *head)
 {
-  for (const struct neap_field *f = fields; f < fields + count; f++)
-    if (neap_field_present(f, head)) neap_form_read(r, f->form, (uint8_t *)head + f->at);
+  for (unsigned n = 0; n < count; n++)
+    if (neap_field_present(&fields[n], head))
+      neap_form_read(r, fields[n].form, (uint8_t *)head + fields[n].at);
 }
 
 void neap_fields_write(
   struct neap_writer *w, const struct neap_field *fields, unsigned count, const void *head)
 {
-  for (const struct neap_field *f = fields; f < fields + count; f++)
-    if (neap_field_present(f, head)) neap_form_write(w, f->form, (const uint8_t *)head + f->at);
+  for (unsigned n = 0; n < count; n++)
+    if (neap_field_present(&fields[n], head))
+      neap_form_write(w, fields[n].form, (const uint8_t *)head + fields[n].at);
 }
 
 uint32_t neap_fields_size(const struct neap_field *fields, unsigned count, const void *head)
 {
   uint32_t size = 0;
-  for (const struct neap_field *f = fields; f < fields + count; f++)
-    if (neap_field_present(f, head)) size += neap_form_size(f->form, (const uint8_t *)head + f->at);
+  for (unsigned n = 0; n < count; n++)
+    if (neap_field_present(&fields[n], head))
+      size += neap_form_size(fields[n].form, (const uint8_t *)head + fields[n].at);
   return size;
 }
