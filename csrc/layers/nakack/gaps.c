@@ -164,9 +164,13 @@ void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
     nakack_watch(n, s, false);
     return;
   }
-  if (neap_window_missing(&s->win, from, s->again_to)) {
+  uint64_t oldest = neap_window_missing(&s->win, from, s->again_to);
+  if (oldest) {
     s->probe_at = 0; /* An answer could be to either request. */
-    s->pause = nakack_least(2 * s->pause, n->xmit_interval);
+    /* Longer and longer for one hole; while old ones are filled and new ones come, not longer. */
+    bool same = oldest == s->again_oldest;
+    s->pause = same ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
+    s->again_oldest = oldest;
     ask(n, s, from, s->again_to);
   } else {
     s->pause = repeat_delay(n, s);

@@ -52,6 +52,7 @@ struct stream {
   uint64_t seen;            /* what `gap` will ask for when it is due */
   uint64_t asked;           /* holes up to here were asked for once at least */
   uint64_t again_to;        /* of these, what `again` will ask for when it is due */
+  uint64_t again_oldest;    /* missing at the last repeat */
   uint64_t pause;           /* before the next `again` */
   uint64_t since;           /* when the oldest hole was noticed; 0: there is none */
   uint64_t rtt;             /* from asking to getting; 0 unknown */
