@@ -1,0 +1,72 @@
+-- group: a few members in a simulated world, joined and in one view, for specs of layers.
+--
+--     local g = group.new { seed = 3, loss = 0.1, with = { stable = { interval = "1s" } } }
+--     g.ann:send "1"; g.sim:settle(); g:got "bob"   ->  "1"
+
+local neap = require "neap"
+
+local group = { stack = "lan" }
+
+local Group = {}
+Group.__index = Group
+
+local NETWORK = { "latency", "jitter", "loss", "duplicate", "reorder", "capacity" }
+
+-- Joins `names` (ann, bob and cho) one by one, without faults; those of `options` begin after that.
+function group.new(options)
+  local g = setmetatable({ names = options.names or { "ann", "bob", "cho" }, bodies = {} }, Group)
+  g.sim = neap.sim { seed = options.seed or 1, latency = options.latency or "1ms" }
+  for _, name in ipairs(g.names) do
+    g:join(name, options)
+    g.sim:run "2s"
+  end
+  for _, name in ipairs(g.names) do assert(#g[name]:view().members == #g.names, "not one view") end
+  local faults = {}
+  for _, key in ipairs(NETWORK) do faults[key] = options[key] end
+  g.sim:set(faults)
+  return g
+end
+
+function Group:join(name, options)
+  options = options or {}
+  local list = {}
+  self.bodies[name] = list
+  self[name] = self.sim:join("chat", {
+    stack = options.stack or group.stack, name = name, with = options.with,
+  })
+  self[name]:on("message", options.message and function(msg) options.message(self, name, msg) end
+    or function(msg) list[#list + 1] = msg.body end)
+end
+
+-- What arrived at this member, in one line.
+function Group:got(name)
+  return table.concat(self.bodies[name], " ")
+end
+
+-- Calls f in virtual time and runs until it has returned; gives what it returned.
+function Group:call(f)
+  local result
+  self.sim:spawn(function() result = { n = 0, f() } end)
+  for _ = 1, 1000 do
+    if result then return unpack(result, 1, 8) end
+    self.sim:run "100ms"
+  end
+  error "it did not return within 100 s"
+end
+
+-- f(seed) for each seed; a failure says which.
+function group.each_seed(count, f)
+  for seed = 1, count do
+    local ok, problem = xpcall(f, debug.traceback, seed)
+    if not ok then error(("seed %d: %s"):format(seed, problem), 2) end
+  end
+end
+
+-- "1 2 3 ... n"
+function group.counted(count)
+  local list = {}
+  for i = 1, count do list[i] = tostring(i) end
+  return table.concat(list, " ")
+end
+
+return group
