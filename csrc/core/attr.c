@@ -185,6 +185,19 @@ static int parse_real(
   return NEAP_CONFIG;
 }
 
+static int check_text(const struct neap_attr *attr, const char *text, char *why, size_t size)
+{
+  const char *wanted = attr->refuse ? attr->refuse(text) : NULL;
+  if (strstr(text, "${"))
+    snprintf(why, size,
+      "nothing is put in for ${} in \"%.40s\"; write env(\"NAME\", default) instead", text);
+  else if (wanted)
+    snprintf(why, size, "cannot read \"%.40s\" as %s", text, wanted);
+  else
+    return 0;
+  return NEAP_CONFIG;
+}
+
 int neap_attr_parse(
   const struct neap_attr *attr, const char *text, struct neap_value *value, char *why, size_t size)
 {
@@ -198,10 +211,7 @@ int neap_attr_parse(
     return parse_choice(attr, text, &value->number, why, size);
   case NEAP_TEXT:
     value->text = text;
-    if (!strstr(text, "${")) return 0;
-    snprintf(why, size,
-      "nothing is put in for ${} in \"%.40s\"; write env(\"NAME\", default) instead", text);
-    return NEAP_CONFIG;
+    return check_text(attr, text, why, size);
   case NEAP_REAL:
     return parse_real(attr, text, &value->real, why, size);
   }

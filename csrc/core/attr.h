@@ -39,6 +39,8 @@ struct neap_attr {
   uint8_t live;     /* enum neap_live */
   const char *choices, *words, *text; /* text: default of a TEXT */
   const char *doc;  /* what, when a set takes effect on pending work, what 0 means */
+  /* TEXT: what such a text should have been ("an address such as 127.0.0.1"); NULL: it is good. */
+  const char *(*refuse)(const char *text);
 };
 
 /* A value on its way in or out. */

@@ -18,6 +18,8 @@
 
 #include <stdio.h>
 
+enum { INTERFACE_NAME = sizeof((struct neap_port_spec *)0)->interface };
+
 struct udp {
   struct neap_transport t;
   char *group, *bind, *interface, *version; /* params */
@@ -28,14 +30,59 @@ struct udp {
   struct neap_port *port;
 };
 
+/* An address without a port: "127.0.0.1", "::1". */
+static bool read_address(const char *text, struct neap_addr *addr)
+{
+  char with_port[NEAP_ADDR_TEXT];
+  const char *form = strchr(text, ':') ? "[%s]:0" : "%s:0";
+  int len = snprintf(with_port, sizeof with_port, form, text);
+  return len > 0 && (size_t)len < sizeof with_port && neap_addr_parse(with_port, addr) &&
+         addr->kind == NEAP_ADDR_IP;
+}
+
+static bool multicast(const struct neap_addr *a)
+{
+  return a->kind == NEAP_ADDR_IP && a->port &&
+         (a->size == 4 ? (a->bytes[0] & 0xf0) == 0xe0 : a->bytes[0] == 0xff);
+}
+
+/* ---- what the texts of a stack file must be ---- */
+
+static const char *refuse_group(const char *text)
+{
+  struct neap_addr addr;
+  bool good = neap_addr_parse(text, &addr) && multicast(&addr);
+  return good ? NULL : "a multicast address and port such as \"239.7.7.7:7600\"";
+}
+
+static const char *refuse_bind(const char *text)
+{
+  struct neap_addr addr;
+  bool good = !strcmp(text, "auto") || read_address(text, &addr);
+  return good ? NULL : "an address such as \"127.0.0.1\", or \"auto\"";
+}
+
+static const char *refuse_interface(const char *text)
+{
+  return strlen(text) < INTERFACE_NAME ? NULL : "the name of an interface such as \"eth0\"";
+}
+
+static const char *refuse_version(const char *text)
+{
+  uint16_t version;
+  return neap_transport_version(text, &version) ? NULL : "a version such as \"5.5.6\"";
+}
+
 #define AT(member) offsetof(struct udp, member)
 static const struct neap_attr udp_attrs[] = {
   {NEAP_PARAM, "group", AT(group), "", .type = NEAP_TEXT, .text = "239.7.7.7:7600",
+    .refuse = refuse_group,
     .doc = "Address and port that everybody listens to: a multicast address."},
-  {NEAP_PARAM, "bind", AT(bind), "", .type = NEAP_TEXT, .text = "auto",
+  {NEAP_PARAM, "bind", AT(bind), "", .type = NEAP_TEXT, .text = "auto", .refuse = refuse_bind,
     .doc = "Address of this member's own socket; auto: the interface's, or 127.0.0.1 when no "
            "interface is named."},
   {NEAP_PARAM, "interface", AT(interface), "", .type = NEAP_TEXT, .text = "",
+    .refuse = refuse_interface,
     .doc = "Name of the interface for the group, such as eth0; empty: the one with the address in "
            "`bind`."},
   {NEAP_PARAM, "port", AT(bind_port), "", 0, 0, 65535,
@@ -51,6 +98,7 @@ static const struct neap_attr udp_attrs[] = {
   {NEAP_PARAM, "offload", AT(offload), "", 1, .type = NEAP_BOOL,
     .doc = "Let the kernel cut and join runs of equal packets, where it can."},
   {NEAP_PARAM, "version", AT(version), "", .type = NEAP_TEXT, .text = "5.5.6",
+    .refuse = refuse_version,
     .doc = "Version in each packet; one with another major or minor number is dropped."},
   NEAP_TRANSPORT_ATTRS,
   {NEAP_GAUGE, "port_number", AT(port_number), "", .doc = "Port of this member's own socket."},
@@ -95,48 +143,25 @@ static void arrived(struct neap_layer *layer, struct neap_slab *slab, const uint
   show(u);
 }
 
-/* An address without a port: "127.0.0.1", "::1". */
-static bool read_address(const char *text, struct neap_addr *addr)
-{
-  char with_port[NEAP_ADDR_TEXT];
-  const char *form = strchr(text, ':') ? "[%s]:0" : "%s:0";
-  int len = snprintf(with_port, sizeof with_port, form, text);
-  return len > 0 && (size_t)len < sizeof with_port && neap_addr_parse(with_port, addr) &&
-         addr->kind == NEAP_ADDR_IP;
-}
-
-static bool multicast(const struct neap_addr *a)
-{
-  return a->kind == NEAP_ADDR_IP && a->port &&
-         (a->size == 4 ? (a->bytes[0] & 0xf0) == 0xe0 : a->bytes[0] == 0xff);
-}
-
-static bool read_bind(const struct udp *u, struct neap_addr *addr)
-{
-  *addr = (struct neap_addr){.kind = NEAP_ADDR_NONE};
-  if (strcmp(u->bind, "auto")) return read_address(u->bind, addr);
-  return *u->interface || read_address("127.0.0.1", addr);
-}
-
-static int read_spec(struct udp *u, struct neap_port_spec *spec, struct neap_trail *trail)
+/* The texts were looked at when the stack file was read. */
+static void read_spec(struct udp *u, struct neap_port_spec *spec)
 {
   *spec = (struct neap_port_spec){
+    .bind.kind = NEAP_ADDR_NONE,
     .ttl = (uint8_t)u->ttl,
     .loop = true,
     .receive_buffer = (uint32_t)u->receive_buffer,
     .send_buffer = (uint32_t)u->send_buffer,
     .offload = u->offload,
   };
-  if (!neap_addr_parse(u->group, &spec->group) || !multicast(&spec->group))
-    return neap_trail(trail, NEAP_CONFIG, "group %s is no multicast address and port", u->group);
-  if (!read_bind(u, &spec->bind))
-    return neap_trail(trail, NEAP_CONFIG, "bind %s is no address", u->bind);
-  if (strlen(u->interface) >= sizeof spec->interface)
-    return neap_trail(trail, NEAP_CONFIG, "interface %s: no such interface", u->interface);
+  bool good = neap_addr_parse(u->group, &spec->group);
+  good &= neap_transport_version(u->version, &u->t.version);
+  if (strcmp(u->bind, "auto"))
+    good &= read_address(u->bind, &spec->bind);
+  else if (!*u->interface)
+    good &= read_address("127.0.0.1", &spec->bind);
+  NEAP_ASSERT(good);
   snprintf(spec->interface, sizeof spec->interface, "%s", u->interface);
-  if (!neap_transport_version(u->version, &u->t.version))
-    return neap_trail(trail, NEAP_CONFIG, "version %s is not like 5.5.6", u->version);
-  return 0;
 }
 
 /* ---- life ---- */
@@ -146,9 +171,8 @@ static int udp_open(struct neap_layer *layer, struct neap_trail *trail)
   struct udp *u = (struct udp *)layer;
   struct neap_world *world = neap_world_of(layer);
   struct neap_port_spec spec;
-  int code = read_spec(u, &spec, trail);
-  if (code) return code;
-
+  int code = 0;
+  read_spec(u, &spec);
   uint64_t last = u->bind_port ? u->bind_port + u->port_range : 0;
   if (last > 65535) last = 65535;
   for (uint64_t port = u->bind_port; port <= last; port++) {
@@ -194,23 +218,6 @@ static void udp_still(struct neap_layer *layer)
   show(u);
 }
 
-static int udp_may(const struct neap_layer *layer, const struct neap_attr *attr,
-  const struct neap_value *value, char *why, size_t size)
-{
-  struct neap_addr addr;
-  uint16_t version;
-  const char *text = value->text;
-  (void)layer;
-  if (!strcmp(attr->name, "group") && (!neap_addr_parse(text, &addr) || !multicast(&addr)))
-    return snprintf(why, size, "needs a multicast address and port such as 239.7.7.7:7600"),
-           NEAP_CONFIG;
-  if (!strcmp(attr->name, "bind") && strcmp(text, "auto") && !read_address(text, &addr))
-    return snprintf(why, size, "needs an address such as 127.0.0.1, or auto"), NEAP_CONFIG;
-  if (!strcmp(attr->name, "version") && !neap_transport_version(text, &version))
-    return snprintf(why, size, "needs a version such as 5.5.6"), NEAP_CONFIG;
-  return 0;
-}
-
 static void udp_changed(struct neap_layer *layer, const struct neap_attr *attr)
 {
   (void)attr;
@@ -252,7 +259,6 @@ const struct neap_class neap_udp = {
   .down = udp_down,
   .event = neap_transport_event,
   .still = udp_still,
-  .may = udp_may,
   .changed = udp_changed,
   .close = udp_close,
   .check = udp_check,
