@@ -96,6 +96,7 @@ static void set_row(struct nakack *n, const struct neap_digest_row *row, unsigne
   if ((int32_t)(row->epoch - s->epoch) > 0) {
     s->epoch = row->epoch;
     s->mode = row->mode;
+    nakack_applied(n, s);
   }
   s->stopped = false;
   nakack_notice(n, s, row->received, false);

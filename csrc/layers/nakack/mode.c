@@ -105,7 +105,6 @@ void nakack_consume(struct nakack *n, struct stream *s, struct neap_msg *m, uint
   }
   s->report_at = nakack_most(s->report_at, seqno);
   if (NAKACK_MUTANT(303)) s->report_at = 0;
-  if (s != n->own) nakack_applied(n, s); /* What was not reported in nak mode is due in ack mode. */
   neap_receipt_done(s->run, seqno);
   neap_msg_free(m);
   nakack_applied(n, s); /* What nobody had to hear before is to be reported now. */

@@ -256,7 +256,10 @@ static void sort(struct nakack *n, struct neap_msg *m, struct neap_batch *out)
 static void adopt_form(struct nakack *n, struct stream *s, const struct neap_msg *m)
 {
   if (m->from->generation || !bound_to(n, m, 0)) return;
-  s->mode = neap_nak_head_form(m, &n->layer) == NEAP_NAK_FORM_2 ? NAKACK_NAK : NAKACK_ACK;
+  uint8_t mode = neap_nak_head_form(m, &n->layer) == NEAP_NAK_FORM_2 ? NAKACK_NAK : NAKACK_ACK;
+  if (mode == s->mode) return;
+  s->mode = mode;
+  nakack_applied(n, s);
 }
 
 /* Takes the run in order that a batch begins with; returns how many it took. Most batches are

@@ -14,7 +14,7 @@
 
 /* 100 us a rank: after a view all senders announce, and a switch has room for some packets only. */
 #define SPREAD NEAP_US(100)
-enum { DOUBLINGS = 4 };
+enum { DOUBLINGS = 20, PAUSE_MOST = 16 };
 
 static bool wants_report(const struct nakack *n)
 {
@@ -42,14 +42,13 @@ static uint64_t first_pause(const struct nakack *n)
   return nakack_least(nakack_most(n->announce_delay, 2 * n->mean_gap), n->xmit_interval);
 }
 
+/* Where a report is wanted the pauses grow from small ones: an answer was lost, mostly.  Whoever
+ * waits for room does not wait longer than xmit_interval. */
 static uint64_t next_pause(const struct nakack *n)
 {
-  uint64_t most = nakack_most(n->max_times, 2);
-  uint64_t over = n->rounds > most ? nakack_least(n->rounds - most, DOUBLINGS) : 0;
-  uint64_t doublings = nakack_least(n->rounds, 20);
-  if (nakack_pressed(n)) /* Somebody waits for room. */
-    return nakack_least(nakack_most(n->announce_delay, NEAP_MS(1)) << doublings, n->xmit_interval);
-  return n->xmit_interval << over;
+  uint64_t pause = nakack_most(n->announce_delay, NEAP_MS(1)) << nakack_least(n->rounds, DOUBLINGS);
+  uint64_t most = nakack_pressed(n) ? n->xmit_interval : PAUSE_MOST * n->xmit_interval;
+  return wants_report(n) || nakack_pressed(n) ? nakack_least(pause, most) : n->xmit_interval;
 }
 
 void nakack_announce(struct nakack *n)
