@@ -10,6 +10,7 @@
 local Channel = require "neap.channel"
 local Sim = require "neap.sim"
 local World = require "neap.world"
+local input = require "neap.input"
 local layer = require "neap.layer"
 local mistake = require "neap.mistake"
 local quantity = require "neap.quantity"
@@ -52,6 +53,11 @@ function neap.stop()
   world_for("stop"):stop()
 end
 
+-- The next line of the standard input, nil at its end; the group goes on meanwhile.
+function neap.read_line()
+  return input.read_line(world_for "read_line")
+end
+
 -- Runs f in the real world until it has returned and no channel is open, or until neap.stop().
 -- Raises what f raised.
 function neap.run(f)
@@ -64,6 +70,7 @@ function neap.run(f)
     ended = true
   end, function(value) ended, raised, problem = true, true, value end)
   local result = world:drive(math.huge, false, function()
+    input.poll(world)
     return raised or (ended and world.open == 0)
   end)
   world:finish()

@@ -16,7 +16,9 @@ local seen = { last = {}, got = 0, twice = 0, gap = 0, heard = nil, facts = {}, 
 
 local function ms(ns) return ("%.1f ms"):format(tonumber(ns) / 1e6) end
 
-local function say(...) io.write(("%-13s "):format((...)), (select(2, ...)):format(select(3, ...)), "\n") end
+local function say(who, text, ...)
+  io.write(("%-13s "):format(who), text:format(...), "\n")
+end
 
 local function until_true(what, f)
   local limit = neap.now() + 20e9
@@ -30,7 +32,8 @@ end
 
 local function on_number(from, number)
   local now = neap.now()
-  if number <= (seen.last[from] or 0) then seen.twice = seen.twice + 1 else seen.got = seen.got + 1 end
+  local count = number <= (seen.last[from] or 0) and "twice" or "got"
+  seen[count] = seen[count] + 1
   seen.last[from] = number
   if from == "ann" then
     if seen.heard then seen.gap = math.max(seen.gap, now - seen.heard) end

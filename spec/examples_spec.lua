@@ -1,0 +1,54 @@
+-- Each example runs and says what it is there to say.
+
+local function run(command)
+  local pipe = assert(io.popen(command .. " 2>&1; echo rc=$?"))
+  local text = pipe:read "*a"
+  pipe:close()
+  local code = tonumber(text:match "rc=(%d+)%s*$")
+  return text, code
+end
+
+local function example(name, arguments, input)
+  local command = ("timeout 60 build/neap run examples/%s %s"):format(name, arguments or "")
+  if input then command = ("printf '%s' | %s"):format(input, command) end
+  local text, code = run(command)
+  assert(code == 0, text)
+  return text
+end
+
+local function has(text, pattern)
+  assert(text:find(pattern), ("no %q in:\n%s"):format(pattern, text))
+end
+
+describe("examples", function()
+  it("01 finds the other one and says hello #real", function()
+    local text = example "01-hello.lua"
+    has(text, "view ann|1: ann bob")
+    has(text, "bob hears from ann: hello")
+    has(text, "ann hears from bob: nice to meet you")
+  end)
+
+  it("02 sends lines to the group #real", function()
+    local text = example("02-chat.lua", "ann chat-" .. os.time(), "hello\\n/ann psst\\n")
+    has(text, "%* here now: ann")
+    has(text, "ann: hello")
+    has(text, "ann %(to you%): psst")
+  end)
+
+  it("03 finds what was lost and shows how", function()
+    local text = example "03-lost-and-found.lua"
+    has(text, "bob: lost, dropped by a rule")
+    has(text, "xmit_req")
+    has(text, "cho has: message 1, message 2, message 3, message 4")
+  end)
+
+  it("04 loses with a layer of ten lines, and nakack repairs", function()
+    local text = example "04-your-first-layer.lua"
+    has(text, "bare: +bob got 1 2 4 5 7 8 ")
+    has(text, "under nakack: +bob got 1 2 3 4 5 6 7 8 9 ")
+  end)
+
+  it("05 goes from nak to ack and back and loses nothing", function()
+    has(example "05-toggle.lua", "6000 sent; bob got 6000, cho got 6000, in order, once")
+  end)
+end)
