@@ -97,7 +97,7 @@ function Channel.open(world, cluster, options)
   channel[own].sending = Sending.new(channel)
   channel.stack = Stack.new(channel)
   refresh_address(channel)
-  world.channels[id], world.open = channel, world.open + 1
+  world.channels[id], world.open, world.last_id = channel, world.open + 1, id
   if options.on ~= nil then
     if type(options.on) ~= "table" then mistake.raise("on is a table of handlers") end
     for _, event in ipairs(keys.sorted(options.on)) do channel:on(event, options.on[event]) end
@@ -181,7 +181,8 @@ function methods:close()
 end
 
 function methods:is_open()
-  return not self[own].closed
+  local inside = self[own]
+  return not inside.closed and inside.pointer.state ~= CLOSED
 end
 
 -- ---- receiving ----------------------------------------------------------------------------------

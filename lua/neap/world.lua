@@ -246,9 +246,13 @@ function World:step(goal, due, settle)
   local outcome = core.step(self.handle, limit < FOREVER and limit or nil, settle)
   if outcome == "work" then
     self:drain()
-  elseif outcome == "idle" and due < goal then
+  elseif outcome == "idle" and limit < FOREVER and due < FOREVER then
     -- Nothing but background work before a coroutine wakes: time goes there.
-    if core.step(self.handle, due, false) == "work" then self:drain() end
+    if core.step(self.handle, limit, false) == "work" then
+      self:drain()
+    elseif due > goal then
+      return "time"
+    end
   elseif outcome == "idle" then
     return "idle"
   elseif self:now() >= goal and due > goal then

@@ -406,7 +406,7 @@ describe("the end of a channel", function()
     assert.same({ nil, "closed" }, { m.bob:send "x" })
     sim:run "60s"
     assert.equal(2, #m.ann:view().members)
-    fails("bob is closed", function() return m.bob.nakack.missing end)
+    fails("bob is closed", function() return m.bob.nakack.waiting end)
   end)
 
   it("comes to those who wait", function()

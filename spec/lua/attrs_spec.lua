@@ -1,0 +1,195 @@
+local members = require "support.members"
+local neap = require "neap"
+
+local function fails(text, f, ...)
+  local ok, problem = pcall(f, ...)
+  assert.is_false(ok)
+  assert.truthy(tostring(problem):find(text, 1, true), tostring(problem))
+end
+
+describe("an attribute", function()
+  local sim, m
+  before_each(function() sim, m = members.group({ "ann", "bob" }, nil, nil, "lan") end)
+
+  it("is read as what it is", function()
+    assert.equal("20s", tostring(m.ann.stack.stable.interval))
+    assert.equal(20e9, m.ann.stack.stable.interval.ns)
+    assert.equal("2MB", tostring(m.ann.stack.stable.max_bytes))
+    assert.equal("nak", m.ann.stack.nakack.retransmission)
+    assert.equal("number", type(m.ann.stack.udp.messages_sent))
+    assert.equal("number", type(m.ann.stack.udp.bytes_sent))
+    assert.equal("boolean", type(m.ann.stack.udp.offload))
+    assert.equal("239.7.7.7:7600", m.ann.stack.udp.group)
+    assert.equal("auto", m.ann.stack.udp.max_packet)
+  end)
+
+  it("is set by assignment, with the checks of the stack file", function()
+    m.ann.stack.stable.interval = "5s"
+    assert.equal("5s", tostring(m.ann.stack.stable.interval))
+    m.ann.stack.stable.interval = m.bob.stack.stable.interval / 2
+    assert.equal("10s", tostring(m.ann.stack.stable.interval))
+    fails('stable.interval: cannot read "2m"', function() m.ann.stack.stable.interval = "2m" end)
+    fails('stable.interval: cannot read "5" as a time such as "50ms": a number needs a unit',
+      function() m.ann.stack.stable.interval = 5 end)
+    fails("a table is no value", function() m.ann.stack.stable.interval = {} end)
+    fails('"${X}" is not replaced', function() m.ann.stack.stable.interval = "${X}" end)
+    assert.equal("10s", tostring(m.ann.stack.stable.interval))
+  end)
+
+  it("raises at the line that assigned", function()
+    local ok, problem = pcall(function() m.ann.stack.stable.interval = 5 end)
+    assert.is_false(ok)
+    assert.truthy(problem:match "attrs_spec.lua:%d+: stable.interval: ", problem)
+  end)
+
+  it("cannot be changed when it is read only, or fixed by the file", function()
+    fails("nakack.waiting cannot be changed while running", function()
+      m.ann.stack.nakack.waiting = 0
+    end)
+    fails("udp.group cannot be changed while running", function()
+      m.ann.stack.udp.group = "239.1.1.1:1"
+    end)
+  end)
+
+  it("is answered with the nearest name when nobody knows it", function()
+    fails("stable has no attribute 'intervall' (did you mean 'interval'?)", function()
+      return m.ann.stack.stable.intervall
+    end)
+    fails("the stack has no layer called 'stabel' (did you mean 'stable'?)", function()
+      return m.ann.stack.stabel.interval
+    end)
+    fails("a layer is not assigned to", function() m.ann.stack.stable = {} end)
+  end)
+
+  it("is reached by the channel, too", function()
+    assert.equal("20s", tostring(m.ann.stable.interval))
+    assert.is_nil(m.ann.no_such_layer)
+  end)
+end)
+
+describe("stack:set", function()
+  local sim, m
+  before_each(function() sim, m = members.group({ "ann", "bob", "cho" }, nil, nil, "lan") end)
+
+  it("sets several, all or nothing", function()
+    assert.is_true(m.ann.stack:set { stable = { interval = "5s" }, fd_all = { timeout = "9s" } })
+    assert.equal("5s", tostring(m.ann.stable.interval))
+    assert.equal("9s", tostring(m.ann.fd_all.timeout))
+    fails("fd_all.timeout", m.ann.stack.set, m.ann.stack,
+      { stable = { interval = "7s" }, fd_all = { timeout = "many" } })
+    assert.equal("5s", tostring(m.ann.stable.interval))
+  end)
+
+  it("says what it does not know", function()
+    fails("the stack has no layer called 'stabel' (did you mean 'stable'?)", m.ann.stack.set,
+      m.ann.stack, { stabel = {} })
+    fails("followed by its settings", m.ann.stack.set, m.ann.stack, { stable = "5s" })
+    fails("set takes the stack's shape", m.ann.stack.set, m.ann.stack, "x")
+    fails("set has no option 'al' (did you mean 'all'?)", m.ann.stack.set, m.ann.stack, {},
+      { al = true })
+  end)
+
+  it("returns at once outside a coroutine, and counts who has not followed a mode", function()
+    assert.is_true(m.ann.stack:set { nakack = { retransmission = "ack" } })
+    assert.equal("ack", m.ann.nakack.retransmission)
+    assert.is_true(m.ann.nakack.mode_pending > 0)
+    sim:run "2s"
+    assert.equal(0, m.ann.nakack.mode_pending)
+  end)
+
+  it("waits for a mode inside a coroutine", function()
+    local result, took
+    sim:spawn(function()
+      local before = neap.now()
+      result = m.ann.stack:set { nakack = { retransmission = "ack" } }
+      took = neap.now() - before
+      assert.equal(0, m.ann.nakack.mode_pending)
+    end)
+    sim:run "2s"
+    assert.is_true(result)
+    assert.is_true(took > 0)
+  end)
+
+  it("names who has not followed in time", function()
+    sim:pause "cho"
+    local result
+    sim:spawn(function()
+      result = { m.ann.stack:set { nakack = { retransmission = "ack" } } }
+    end)
+    sim:run "15s"
+    assert.is_nil(result[1])
+    assert.equal("timeout", result[2])
+    assert.same({ "cho" }, result[3].missing)
+    assert.equal("ack", m.ann.nakack.retransmission)
+  end)
+
+  it("refuses what breaks a promise, and keeps everything", function()
+    local without_stable = neap.stack(function(s)
+      return s.extend("lan", { s.remove "stable", s.nakack { retransmission = "ack" } })
+    end)
+    local _, d = members.group({ "ann", "bob" }, nil, nil, without_stable)
+    local ok, code, why = d.ann.stack:set {
+      nakack = { retransmission = "nak" }, fd_all = { timeout = "9s" },
+    }
+    assert.is_nil(ok)
+    assert.equal("refused", code)
+    assert.truthy(why:find("stable", 1, true), why)
+    assert.equal("ack", d.ann.nakack.retransmission)
+    assert.equal("40s", tostring(d.ann.fd_all.timeout))
+    fails("stable", function() d.ann.nakack.retransmission = "nak" end)
+  end)
+
+  it("for all members is refused while nothing agrees on it", function()
+    local ok, code = m.ann.stack:set({ nakack = { retransmission = "ack" } }, { all = true })
+    assert.is_nil(ok)
+    assert.equal("refused", code)
+    assert.equal("nak", m.ann.nakack.retransmission)
+  end)
+end)
+
+describe("stack:undo", function()
+  it("takes back what was set last, one set at a time", function()
+    local _, m = members.group({ "ann", "bob" }, nil, nil, "lan")
+    m.ann.stable.interval = "5s"
+    m.ann.stack:set { stable = { interval = "6s" }, fd_all = { timeout = "9s" } }
+    assert.equal(2, #m.ann.stack:applied())
+    assert.equal("stable", m.ann.stack:applied()[1][1].layer)
+    assert.is_true(m.ann.stack:undo())
+    assert.equal("5s", tostring(m.ann.stable.interval))
+    assert.equal("40s", tostring(m.ann.fd_all.timeout))
+    assert.is_true(m.ann.stack:undo())
+    assert.equal("20s", tostring(m.ann.stable.interval))
+    assert.same({ nil, "refused", "nothing was set" }, { m.ann.stack:undo() })
+  end)
+end)
+
+describe("a stack", function()
+  local sim, m
+  before_each(function() sim, m = members.group({ "ann", "bob" }, nil, nil, "lan") end)
+
+  it("lists its layers, top first", function()
+    assert.equal("rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp",
+      table.concat(m.ann.stack:layers(), " "))
+    assert.equal("stack lan: " .. table.concat(m.ann.stack:layers(), " "), tostring(m.ann.stack))
+  end)
+
+  it("gives its gauges and counters as numbers and quantities", function()
+    local metrics = m.ann.stack:metrics()
+    assert.equal(0, metrics.nakack.waiting)
+    assert.is_true(metrics.udp.messages_sent > 0)
+    assert.is_nil(metrics.stable.interval)
+  end)
+
+  it("runs operations", function()
+    m.ann:send "x"
+    sim:run "1s"
+    assert.truthy(m.ann.stack.stable:gossip_now())
+    assert.truthy(m.ann.stack.nakack:trigger_xmit())
+  end)
+
+  it("prints a layer with every attribute", function()
+    local text = tostring(m.ann.stable)
+    assert.truthy(text:match "^stable %- ")
+    assert.truthy(text:match "interval +20s ")
+  end)
+end)
