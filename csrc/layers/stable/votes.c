@@ -79,9 +79,11 @@ void neap_stable_count(struct stable *s, uint32_t rank)
   s->voted[rank] = s->seen[rank] = neap_now(&s->layer) + 1;
   s->votes++;
   s->received++;
-  s->missing = count - s->votes;
-  if (s->missing == 1 && !s->voted[0]) neap_stable_ask(s);
-  if (s->missing) return;
+  if (s->votes < count) { /* Its own comes last. */
+    s->missing = count - 1 - s->votes;
+    if (!s->missing) neap_stable_ask(s);
+    return;
+  }
 
   for (uint32_t i = 0; i < count; i++) s->last[i] = s->sums[i];
   s->concluded = true;
@@ -190,7 +192,7 @@ static void collect(struct stable *s)
   bool again = s->collecting;
   if (!again) neap_stable_reset(s);
   s->collecting = true;
-  s->missing = neap_stable_members(s) - s->votes;
+  s->missing = neap_stable_members(s) - 1 - s->votes;
   if (last_to_vote(s)) {
     neap_stable_ask(s);
   } else if (!again && neap_view_all_neap(s->view)) {
