@@ -154,8 +154,7 @@ struct neap_bind_layer {
   X(const struct neap_class *, neap_bind_class, (int index))                                       \
   X(const char *, neap_bind_word, (int index, const char **doc))                                   \
   X(void, neap_bind_nearest, (const char *wanted, const char *words, char *text, int size))        \
-  X(void, neap_bind_pass_up, (struct neap_bind_layer * layer))                                     \
-  X(void, neap_bind_pass_down, (struct neap_bind_layer * layer))                                   \
+  X(void, neap_bind_flush, (struct neap_bind_layer * layer))                                       \
   X(void, neap_bind_event_send,                                                                    \
     (struct neap_bind_layer * layer, struct neap_event * event, bool up))                          \
   X(void, neap_bind_timer_start,                                                                   \
@@ -203,5 +202,6 @@ int neap_bind_world_open(lua_State *L);
 extern const luaL_Reg neap_bind_world_functions[];
 extern const luaL_Reg neap_bind_sim_functions[];
 extern const luaL_Reg neap_bind_line_functions[];
+extern const luaL_Reg neap_bind_loop_functions[];
 
 #endif

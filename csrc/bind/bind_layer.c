@@ -223,14 +223,11 @@ int neap_bind_layer_op(struct neap_layer *layer, const char *argument, char *out
 
 /* ---- what an instance calls by FFI ---- */
 
-void neap_bind_pass_up(struct neap_bind_layer *l)
+/* After an operation, which runs outside of a turn: what it passed goes on its way. */
+void neap_bind_flush(struct neap_bind_layer *l)
 {
-  neap_pass_up(&l->layer, &l->rising);
-}
-
-void neap_bind_pass_down(struct neap_bind_layer *l)
-{
-  neap_pass_down(&l->layer, &l->falling);
+  flush(l);
+  neap_stack_ready(l->layer.stack);
 }
 
 /* Messages that were passed before go before it. */

@@ -156,8 +156,8 @@ void neap_wire_show_head(
 {
   unsigned fields;
   neap_header_fields(header, &fields);
-  *head = (struct neap_wire_head){
-    header->name, header->doc, header, memory, header->protocol, header->class, (int32_t)fields, header->size};
+  *head = (struct neap_wire_head){header->name, header->doc, header, memory, header->protocol,
+    header->class, (int32_t)fields, header->size};
 }
 
 /* ---- tables: payloads that are lists of fields ---- */

@@ -167,7 +167,7 @@ function Layer.__index(self, name)
   local instance = require("neap.layer").instance(layer)
   local op = op_of(layer.class, name)
   if op and instance then
-    return function(_, ...) return instance.class.ops[name](instance.object, ...) end
+    return function(_, ...) return require("neap.layer").operate(instance, name, ...) end
   elseif op then
     return function(layer_self, argument)
       return Stack.operate(layer_self[who], layer_self[label], name, argument)

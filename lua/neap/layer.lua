@@ -421,6 +421,16 @@ errands[EVENT] = function(instance)
       tostring(verdict))
 end
 
+-- Runs an operation, outside of any turn: what it passes goes on its way afterwards.
+function layer.operate(instance, name, ...)
+  local function finish(...)
+    settle(instance)
+    C.neap_bind_flush(instance.c)
+    return ...
+  end
+  return finish(instance.class.ops[name](instance.object, ...))
+end
+
 -- A param's value, as everybody reads it.
 function layer.read_param(instance, name)
   local pointer = ffi.cast("struct neap_layer *", instance.c)

@@ -358,13 +358,14 @@ local types = {
 
 local PLACES = "\1" -- the "file" whose line numbers are numbers of places
 
--- Fills a struct neap_setting; C reads the values, so load and set at run time say the same.
+-- Fills a struct neap_setting; C reads the values, so load and set at run time say the same.  The
+-- value, or nil when C need not see it.
 local function setting_for(c, setting, layer, problems)
   local value = setting.value
   if type(value) == "string" and value:find "%${" then
     told(problems, setting.at, "%s.%s: %q is not replaced: write env(\"NAME\", default) instead",
       layer.name, setting.name, value)
-    value = ""
+    return nil
   elseif type(value) == "boolean" then
     value = value and "on" or "off"
   elseif quantity.is(value) then
@@ -377,7 +378,7 @@ local function setting_for(c, setting, layer, problems)
     c.text = value
   else
     told(problems, setting.at, "%s.%s: a %s is no value", layer.name, setting.name, type(value))
-    c.text = ""
+    return nil
   end
   return value
 end
@@ -397,11 +398,15 @@ local function spec_of(description, problems)
     local settings = types.settings(#layer.settings)
     c.class, c.line = layer.class.class, number(layer.at)
     if layer.as then c.as = layer.as end
-    for row, setting in ipairs(layer.settings) do
-      settings[row - 1].line = number(setting.at)
-      keep[#keep + 1] = setting_for(settings[row - 1], setting, layer, problems)
+    c.settings, c.setting_count = settings, 0
+    for _, setting in ipairs(layer.settings) do
+      local value = setting_for(settings[c.setting_count], setting, layer, problems)
+      if value ~= nil then
+        settings[c.setting_count].line = number(setting.at)
+        c.setting_count = c.setting_count + 1
+        keep[#keep + 1] = value
+      end
     end
-    c.settings, c.setting_count = settings, #layer.settings
     keep[#keep + 1] = settings
   end
   spec.layers = layers

@@ -154,7 +154,7 @@ describe("callbacks", function()
     local results = {}
     m.bob:on("message", function(msg)
       if msg.from == "ann" then
-        for i = 1, 300 do
+        for _ = 1, 300 do
           local ok, code = m.bob:send(("x"):rep(60000))
           results[#results + 1] = ok or code
           if not ok then break end
@@ -289,10 +289,7 @@ describe("send", function()
   it("names the addresses of an ambiguous name", function()
     local sim2 = neap.sim { seed = 4 }
     local d = members.join(sim2, { "ann" }, members.grouped())
-    local twins = {}
-    for i = 1, 2 do
-      twins[i] = sim2:join("spec", { stack = members.grouped(), name = "twin" })
-    end
+    for _ = 1, 2 do sim2:join("spec", { stack = members.grouped(), name = "twin" }) end
     sim2:run "10s"
     local view = d.ann:view()
     if not view or #view.members < 3 then pending "a name is one host in this simulator" end

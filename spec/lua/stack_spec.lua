@@ -83,10 +83,10 @@ describe("a stack file", function()
 return stack "x" { "S.",
   fifi {},
   fifo { windw = 5, patience = 20, window = 5000 },
-  gms { x = "${HOME}" },
+  gms { join_timeout = "${HOME}" },
   udp { group = 7 },
 }]]
-    assert.equal(7, #problems, table.concat(problems, "\n"))
+    assert.equal(6, #problems, table.concat(problems, "\n"))
     for _, problem in ipairs(problems) do assert.truthy(problem:match "^mine.lua:[2-5]: ") end
   end)
 
