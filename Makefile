@@ -27,7 +27,7 @@ SRC = $(wildcard csrc/base/*.c csrc/core/*.c csrc/layers/*.c csrc/layers/*/*.c c
 OBJ = $(SRC:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/classes.o
 LAYERS = $(filter-out template,$(notdir $(basename $(wildcard csrc/layers/*.c))))
 
-all: $(BUILD)/lib/neap/core.so $(BUILD)/neap
+all: $(BUILD)/lib/neap/core.so $(BUILD)/neap $(BUILD)/lib/libneap.so
 
 # No Lua library: whoever loads the module brings its own machine.
 $(BUILD)/lib/neap/core.so: $(OBJ)
@@ -50,6 +50,14 @@ $(BUILD)/classes.c: $(wildcard csrc/layers/*.c) Makefile
 $(BUILD)/obj/classes.o: $(BUILD)/classes.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# For C programs: a shell around a Lua state, core.so and the Lua files, found where they are now.
+ROOT_NOW ?= $(CURDIR)
+LIB_NOW ?= $(abspath $(BUILD))/lib
+$(BUILD)/lib/libneap.so: csrc/bind/embed/embed.c csrc/neap.h
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Icsrc -DNEAP_DEFAULT_ROOT='"$(ROOT_NOW)"' -DNEAP_DEFAULT_LIB='"$(LIB_NOW)"' \
+	  -shared $(LDSAN) -o $@ $< $(shell pkg-config --libs luajit) -ldl
 
 # The command, which finds its parts from where it stands.
 $(BUILD)/neap: Makefile
@@ -86,9 +94,25 @@ soak: deps
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/neap run spec/support/soak.lua
 
+# Installs the command, the library, pkg-config's file, Lua files and stacks below PREFIX.
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	  $(DESTDIR)$(PREFIX)/lib/neap/lib/neap $(DESTDIR)$(PREFIX)/share/neap/stacks
+	cp -r lua $(DESTDIR)$(PREFIX)/share/neap/
+	install -m 644 stacks/*.lua $(DESTDIR)$(PREFIX)/share/neap/stacks/
+	install -m 755 $(BUILD)/lib/neap/core.so $(DESTDIR)$(PREFIX)/lib/neap/lib/neap/core.so
+	install -m 644 csrc/neap.h $(DESTDIR)$(PREFIX)/include/neap.h
+	$(MAKE) --no-print-directory -B $(BUILD)/installed/lib/libneap.so BUILD=$(BUILD)/installed \
+	  ROOT_NOW=$(PREFIX)/share/neap LIB_NOW=$(PREFIX)/lib/neap/lib
+	install -m 755 $(BUILD)/installed/lib/libneap.so $(DESTDIR)$(PREFIX)/lib/libneap.so
+	sed -e 's#^export NEAP_LIB.*#export NEAP_LIB="$(PREFIX)/lib/neap/lib" NEAP_ROOT="$(PREFIX)/share/neap"#' \
+	  $(BUILD)/neap >$(DESTDIR)$(PREFIX)/bin/neap && chmod 755 $(DESTDIR)$(PREFIX)/bin/neap
+	printf 'Name: neap\nDescription: reliable group communication\nVersion: 0.1\nCflags: -I%s\nLibs: -L%s -lneap -Wl,-rpath,%s\n' \
+	  $(PREFIX)/include $(PREFIX)/lib $(PREFIX)/lib >$(DESTDIR)$(PREFIX)/lib/pkgconfig/neap.pc
+
 clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d)
 
-.PHONY: all deps run repl test sim soak clean
+.PHONY: all deps run repl test sim soak install clean

@@ -51,4 +51,17 @@ describe("examples", function()
   it("05 goes from nak to ack and back and loses nothing", function()
     has(example "05-toggle.lua", "6000 sent; bob got 6000, cho got 6000, in order, once")
   end)
+
+  it("06 is a member of a group in C #real", function()
+    if os.getenv "NEAP_SAN" then pending "the sanitizers belong to the module, not to this program" end
+    local lib = "build/lib"
+    local text, code = run(("cc -Wall -Werror -Icsrc examples/06-embed.c -L%s -lneap "
+      .. "-Wl,-rpath,$PWD/%s -o build/06-embed && timeout 20 build/06-embed ann"):format(lib, lib))
+    assert(code == 0, text)
+    has(text, "view ann|0: ann")
+    has(text, "ann: hello from C")
+    has(text, "everybody has it")
+    has(text, "refused: stable.interval: cannot read \"5 parsecs\" as a time")
+    has(text, "closed: left")
+  end)
 end)
