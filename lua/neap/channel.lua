@@ -346,7 +346,11 @@ notes[NOTE.VIEW] = function(channel, note)
   inside.view = view_of(note.view)
   learn_peers(channel, note.view)
   C.neap_bind_view_keep(inside.pointer, note)
-  refresh_address(channel)
+  -- Its own address in this view: the stack may have started over since the view rose.
+  for index = 1, note.view.count do
+    local peer = note.view.members[index - 1]
+    if peer.self then channel.address = message.address(peer) end
+  end
   wake_all(inside.joiners, true)
   inside.sending:view_changed()
   tell_view(channel, inside.view)
