@@ -185,7 +185,28 @@ describe("stable", function()
     assert(votes > 900 and votes < 1100, votes)
   end)
 
-  it("asks again while a digest is held back and ends a hold that nobody ends", function()
+  it("votes no further than a digest that was handed out, until the hold ends", function()
+    local g = group.new { with = quiet() }
+    local coordinator = g.ann:view().coordinator
+    local sender = coordinator == "ann" and "bob" or "ann"
+    local acks = g.sim:drop { to = coordinator, layer = "gms", type = "view_ack" }
+    g:join("dee", { with = quiet() })
+    g.sim:run "500ms"
+    assert.equal(1, g[coordinator].stack.stable.holds)
+    for i = 1, 10 do g[sender]:send(tostring(i)) end
+    g.sim:run "100ms"
+    g[sender].stack.stable:gossip_now()
+    g.sim:run "200ms"
+    assert.equal(10, g[sender].stack.nakack.window_stored) -- Sent after the digest for dee.
+    g.sim:clear(acks)
+    g.sim:run "2s"
+    assert.equal(0, g[coordinator].stack.stable.holds)
+    g[sender].stack.stable:gossip_now()
+    g.sim:run "200ms"
+    assert.equal(0, g[sender].stack.nakack.window_stored)
+  end)
+
+  it("frees everything again after a joiner died on the way", function()
     -- A joiner that dies while it joins leaves its coordinator with a hold; gms ends it in time.
     local g = group.new { with = quiet({ interval = "500ms" },
       { fd_all = { timeout = "3s", interval = "500ms" } }) }
