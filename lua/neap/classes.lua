@@ -14,6 +14,14 @@ function classes.add(class)
   return class
 end
 
+-- Forgets a class written in Lua; stacks that have it go on.
+function classes.remove(name)
+  known[name] = nil
+  for index, other in ipairs(names) do
+    if other == name then return table.remove(names, index) end
+  end
+end
+
 do
   local index = 0
   local class = C.neap_bind_class(index)
