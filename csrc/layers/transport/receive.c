@@ -114,6 +114,7 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
     }
     take(t, &batch, m, slab, &arrival);
   }
+  if (!p.left && !p.r.fault && neap_left(&p.r)) t->bad[NEAP_FAULT_TRAILING]++;
   neap_pass_up(&t->layer, &batch);
   if (!slab->background) stack->foreground = true;
   neap_stack_ready(stack);
