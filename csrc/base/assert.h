@@ -16,4 +16,11 @@ _Noreturn void neap_assert_failed(const char *belief, const char *file, int line
 #define NEAP_ASSERT(belief)                                                                        \
   (__builtin_expect(!(belief), 0) ? neap_assert_failed(#belief, __FILE__, __LINE__) : (void)0)
 
+/* A fault of spec/mutants.md, compiled in by make MUTANT=n; a spec must kill each. */
+#ifdef NEAP_MUTANT
+#define NEAP_IS_MUTANT(n) (NEAP_MUTANT == (n))
+#else
+#define NEAP_IS_MUTANT(n) 0
+#endif
+
 #endif

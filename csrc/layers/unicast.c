@@ -72,6 +72,8 @@ static const struct neap_attr unicast_attrs[] = {
            "asked for again."},
   {NEAP_PARAM, "first_seqno", AT(first_seqno), "", 1, 1, UINT64_MAX, .live = NEAP_TICK,
     .doc = "Number of the first message of a connection: for tests of large numbers."},
+  {NEAP_PARAM, "first_conn", AT(first_conn), "", 0, 0, NEAP_UNI_CONNS - 1, .live = NEAP_TICK,
+    .doc = "Id of the first connection to a peer: for tests of their wrapping."},
   {NEAP_PARAM, "conn_expiry_timeout", AT(conn_expiry_timeout), "ns", NEAP_S(120), 0, NEAP_S(86400),
     .live = NEAP_TIMER,
     .doc = "A connection that is idle for so long, with everything reported, is "
@@ -227,7 +229,6 @@ static void unicast_up(struct neap_layer *layer, struct neap_batch *batch)
     return;
   }
   struct peer *p = neap_unicast_peer(u, batch->first->from);
-  u->space = neap_rx_space(layer);
   while ((m = neap_take(batch))) {
     bool head = neap_uni_head_get(m, layer), own = neap_uni_own_head_get(m, layer);
     if (!head && !own) {

@@ -71,7 +71,7 @@ static void hold(struct unicast *u, struct peer *p)
 void neap_unicast_open_out(struct unicast *u, struct peer *p)
 {
   struct out *o = &p->out;
-  o->conn = o->numbered ? (uint16_t)((o->conn + 1) % NEAP_UNI_CONNS) : 0;
+  o->conn = (uint16_t)(o->numbered ? (o->conn + 1u) % NEAP_UNI_CONNS : u->first_conn);
   o->numbered = o->open = true;
   o->heard = o->first = false;
   o->pause = o->probe = o->answered_at = 0;
@@ -127,7 +127,7 @@ void neap_unicast_open_in(struct unicast *u, struct peer *p, uint16_t conn, uint
   struct in *in = &p->in;
   stop_in(u, p);
   if (in->remembered && in->old_conn == conn && neap_after(in->old_applied, at))
-    at = in->old_applied;
+    at = NEAP_IS_MUTANT(406) ? at : in->old_applied;
   in->remembered = false;
   in->conn = conn;
   in->open = true;
@@ -158,7 +158,8 @@ void neap_unicast_forget(struct unicast *u, struct peer *p)
 {
   struct in *in = &p->in;
   if (!in->open) return;
-  if (in->run->mover.out) { /* A message that comes again would be taken for a new one. */
+  if (in->run->mover.out &&
+      !NEAP_IS_MUTANT(405)) { /* A message that comes again would be taken for a new one. */
     in->closing = true;
     in->used = neap_now(&u->layer);
     neap_unicast_plan(u, p);

@@ -13,13 +13,6 @@
  * that is in no view. */
 enum { TRIES = 5 };
 
-#define ROUND_TRIP NEAP_MS(1)
-
-static uint64_t trip(const struct peer *p)
-{
-  return p->rtt ? p->rtt : ROUND_TRIP;
-}
-
 /* ---- gaps ---- */
 
 /* Asks for what is missing in `from` .. `to`; returns how far it looked. */
@@ -43,7 +36,7 @@ static uint64_t ask(struct unicast *u, struct peer *p, uint64_t from, uint64_t t
 /* Two round trips, and what a busy moment takes. */
 static uint64_t repeat_base(const struct unicast *u, const struct peer *p)
 {
-  uint64_t base = 2 * trip(p) > NEAP_MS(2) ? 2 * trip(p) : NEAP_MS(2);
+  uint64_t base = 2 * neap_unicast_trip(p) > NEAP_MS(2) ? 2 * neap_unicast_trip(p) : NEAP_MS(2);
   return base < u->xmit_interval ? base : u->xmit_interval;
 }
 
@@ -83,7 +76,7 @@ void neap_unicast_gap_due(struct neap_layer *layer, struct neap_timer *timer)
   else
     in->asked = ask(u, p, in->asked + 1, in->heard);
   /* The rest of a wide range waits for the answers to the first part. */
-  if (neap_after(in->heard, in->asked)) neap_timer_start(layer, timer, trip(p));
+  if (neap_after(in->heard, in->asked)) neap_timer_start(layer, timer, neap_unicast_trip(p));
   in->repaired = in->window.hd;
   neap_arm(layer, &in->repeat, repeat_base(u, p));
 }
@@ -118,10 +111,9 @@ void neap_unicast_ask_gaps(struct unicast *u, struct peer *p)
 void neap_unicast_report(struct unicast *u, struct peer *p)
 {
   struct in *in = &p->in;
-  struct neap_uni_head head = {.type = NEAP_UNI_ACK,
-    .seqno = in->run->applied,
-    .conn = (int16_t)in->conn,
-    .stamp = ++u->stamp};
+  uint64_t done = NEAP_IS_MUTANT(403) ? in->window.hd : in->run->applied;
+  struct neap_uni_head head = {
+    .type = NEAP_UNI_ACK, .seqno = done, .conn = (int16_t)in->conn, .stamp = ++u->stamp};
   in->reported = in->run->applied;
   in->risen = 0;
   u->acks_sent++;
@@ -164,6 +156,16 @@ static void tell_stored(
 
 /* ---- messages ---- */
 
+/* Something rises: what went up in this turn is not in the inboxes yet. */
+static void rise(
+  struct unicast *u, struct in *in, struct neap_msg *m, uint64_t seqno, struct neap_batch *up)
+{
+  in->risen += m->len;
+  u->handed += m->len;
+  neap_receipt_give(in->run, m, seqno);
+  neap_put(up, m);
+}
+
 /* Hands up what is in order; `seqno` is the one that was just stored. */
 static void release(struct unicast *u, struct peer *p, uint64_t seqno, struct neap_batch *up)
 {
@@ -177,16 +179,20 @@ static void release(struct unicast *u, struct peer *p, uint64_t seqno, struct ne
       neap_msg_free(m);
       continue;
     }
-    in->risen += m->len;
-    neap_receipt_give(in->run, m, at);
-    neap_put(up, m);
+    rise(u, in, m, at, up);
   }
 }
 
-/* No room: counts it as heard of, so that it is asked for again. */
+/* No room: counts it as heard of, so that it is asked for again.  What layers say to each other
+ * passes: it may be what makes room. */
 static bool no_room(struct unicast *u, struct in *in, const struct neap_msg *m, uint64_t seqno)
 {
-  if (m->len <= u->space || m->flags & NEAP_NO_FC) return false;
+  uint64_t turn = u->layer.stack->turns;
+  uint64_t waits = seqno == in->window.hd + 1 ? 0 : in->window.bytes;
+  if (turn != u->handed_turn) u->handed = 0;
+  u->handed_turn = turn;
+  if (neap_rx_space(&u->layer) > u->handed + waits) return false;
+  if (m->flags & NEAP_NO_FC || (neap_oob(m) && !m->len)) return false;
   u->full++;
   if (neap_after(seqno, in->heard)) in->heard = seqno;
   return true;
@@ -220,18 +226,13 @@ static void store(
   }
   u->received++;
   u->waiting++;
-  u->space -= m->len < u->space ? m->len : u->space;
   if (neap_after(seqno, in->heard)) in->heard = seqno;
   if (seqno == in->probe) {
     neap_unicast_rtt(p, neap_now(&u->layer) - in->probe_at);
     in->probe = 0;
   }
   if (neap_tagged(m)) tell_stored(u, p, m, seqno, seqno == in->window.hd + 1, true);
-  if (kept != m) {
-    in->risen += m->len;
-    neap_receipt_give(in->run, m, seqno);
-    neap_put(up, m);
-  }
+  if (kept != m) rise(u, in, m, seqno, up);
   release(u, p, seqno, up);
 }
 
@@ -299,6 +300,7 @@ static void drain_early(struct unicast *u, struct peer *p, struct neap_batch *up
 /* An entry or a memory says that this connection is over. */
 static bool over(const struct in *in, uint16_t conn)
 {
+  if (NEAP_IS_MUTANT(402)) return false;
   if (in->open) return conn != in->conn && !neap_conn_newer(conn, in->conn);
   return in->remembered && conn != in->old_conn && !neap_conn_newer(conn, in->old_conn);
 }

@@ -6,9 +6,6 @@
 
 #include "layers/unicast/unicast.h"
 
-/* A round trip nobody has measured is taken for a millisecond. */
-#define ROUND_TRIP NEAP_MS(1)
-
 /* ---- the gate ---- */
 
 void neap_unicast_publish(struct unicast *u, struct peer *p)
@@ -141,7 +138,7 @@ static bool unreported(const struct out *o)
  * the longest. */
 static uint64_t patience(const struct unicast *u, const struct peer *p)
 {
-  uint64_t trip = p->rtt ? p->rtt : ROUND_TRIP;
+  uint64_t trip = neap_unicast_trip(p);
   uint64_t spread = 4 * p->rtt_spread > trip ? 4 * p->rtt_spread : trip;
   uint64_t wait = u->ack_delay + trip + spread;
   if (wait < u->tail_delay) wait = u->tail_delay;
@@ -150,7 +147,7 @@ static uint64_t patience(const struct unicast *u, const struct peer *p)
 
 void neap_unicast_watch_tail(struct unicast *u, struct peer *p)
 {
-  if (!unreported(&p->out) || p->peer->self) return;
+  if (!unreported(&p->out) || p->peer->self || NEAP_IS_MUTANT(404)) return;
   if (!p->member && neap_now(&u->layer) >= p->out.until) return;
   neap_arm(&u->layer, &p->out.tail, p->out.pause ? p->out.pause : patience(u, p));
 }
@@ -191,7 +188,7 @@ void neap_unicast_tail(struct neap_layer *layer, struct neap_timer *timer)
 /* A timestamp counts once, and only if it is newer than all before it. */
 static bool newer_stamp(struct unicast *u, struct out *o, uint32_t stamp)
 {
-  if (o->stamped && (int32_t)(stamp - o->stamp) <= 0) {
+  if (o->stamped && (int32_t)(stamp - o->stamp) <= 0 && !NEAP_IS_MUTANT(401)) {
     u->stale++;
     return false;
   }

@@ -95,7 +95,7 @@ struct unicast {
   /* params */
   uint64_t retransmission, window_messages, window_bytes, xmit_interval, gap_delay, tail_delay,
     ack_delay;
-  uint64_t ack_threshold, max_xmit_req_size, sync_min_interval, early_max, first_seqno;
+  uint64_t ack_threshold, max_xmit_req_size, sync_min_interval, early_max, first_seqno, first_conn;
   uint64_t conn_expiry_timeout, conn_close_timeout, max_retransmit_time;
   /* gauges */
   uint64_t unacked, unacked_bytes, waiting, early, senders, receivers;
@@ -104,9 +104,9 @@ struct unicast {
   uint64_t requests_sent, requests_received, firsts_sent, firsts_received, firsts_answered;
   uint64_t twice, stale, full, far, early_dropped, resets, closed, forgotten, moved, bad;
 
-  uint32_t stamp;             /* of the last report or request, to anybody */
-  uint64_t space;             /* bytes that the application still takes, during one batch */
-  struct neap_msg *delivered; /* stands in a window for what was handed up out of order */
+  uint32_t stamp;               /* of the last report or request, to anybody */
+  uint64_t handed, handed_turn; /* bytes handed up in this turn: not in the inboxes yet */
+  struct neap_msg *delivered;   /* stands in a window for what was handed up out of order */
 };
 
 NEAP_ADOPT(neap_uni_head, 0);
@@ -139,6 +139,13 @@ static inline void neap_arm(struct neap_layer *layer, struct neap_timer *timer, 
     neap_timer_start(layer, timer, left < delay ? left : delay);
   }
   neap_timer_sooner(layer, timer, delay);
+}
+
+/* A round trip that nobody has measured is taken for three milliseconds: a guess, for networks on
+ * which one is rarely longer. */
+static inline uint64_t neap_unicast_trip(const struct peer *p)
+{
+  return p->rtt ? p->rtt : NEAP_MS(3);
 }
 
 /* ---- life.c ---- */
