@@ -1,0 +1,86 @@
+-- docs: code in READMEs runs, and generated pages are fresh.
+
+local function text_of(path)
+  local f = assert(io.open(path))
+  local text = f:read "*a"
+  f:close()
+  return text
+end
+
+local function blocks(path, kind)
+  local list = {}
+  for block in text_of(path):gmatch("```" .. kind .. "\n(.-)\n```") do list[#list + 1] = block end
+  return list
+end
+
+local function run(command)
+  local pipe = assert(io.popen(command .. " 2>&1; echo rc=$?"))
+  local text = pipe:read "*a"
+  pipe:close()
+  return text, tonumber(text:match "rc=(%d+)%s*$")
+end
+
+local function run_block(block, kind)
+  local path = ("build/readme-%s.lua"):format(kind)
+  local f = assert(io.open(path, "w"))
+  f:write(block)
+  f:close()
+  return path
+end
+
+describe("README.md", function()
+  it("has Lua blocks that run as they stand #real", function()
+    local ran = 0
+    for _, block in ipairs(blocks("README.md", "lua")) do
+      local path = run_block(block, "block")
+      local command
+      if block:find "return extend" or block:find "return stack" then
+        command = "build/neap check " .. path
+      else
+        command = "timeout 60 build/neap run " .. path
+      end
+      local text, code = run(command)
+      assert(code == 0, block .. "\n" .. text)
+      ran = ran + 1
+    end
+    assert(ran >= 4, "the README has lost its examples")
+  end)
+
+  it("has a prompt session that works", function()
+    local session = text_of("README.md"):match "```\n(neap> .-)\n```"
+    local lines = {}
+    for line in session:gmatch "neap> ([^\n]*)" do lines[#lines + 1] = line end
+    local f = assert(io.open("build/readme-session.txt", "w"))
+    f:write(table.concat(lines, "\n"), "\n")
+    f:close()
+    local text = run "timeout 60 build/neap repl <build/readme-session.txt"
+    for _, expected in ipairs { "without what a rule took", "xmit_req",
+      "nakack %- Multicasts arrive", "did you mean 'interval'", "nakack.gap_delay %- " } do
+      assert(text:find(expected), ("no %q in:\n%s"):format(expected, text))
+    end
+  end)
+
+  it("names only make targets that exist", function()
+    local makefile = text_of "Makefile"
+    for target in text_of("README.md"):gmatch "make ([%l]+)" do
+      if target ~= "and" then
+        assert(makefile:find("\n" .. target .. ":"), "no target " .. target)
+      end
+    end
+  end)
+
+  it("is linked to pages that exist", function()
+    for link in text_of("README.md"):gmatch "%]%(([%w_/%.]+)%)" do
+      local f = io.open(link) or io.open(link .. "/01-hello.lua")
+      assert(f, link)
+      f:close()
+    end
+  end)
+end)
+
+describe("generated pages", function()
+  it("are fresh", function()
+    local text, code = run "build/neap doc --check"
+    assert(code == 0, text)
+  end)
+end)
