@@ -121,6 +121,39 @@ int neap_wire_try(struct neap_wire *wire, const char *bytes, int len, int type)
   return (int)wire->packet.r.fault;
 }
 
+/* Reads a list as a transport does, and writes it the same way: how many messages went the short way
+ * in (core/pattern.h), and out.  What was written is in neap_wire_out, without the list's head. */
+int neap_wire_short(struct neap_wire *wire, const char *bytes, int len, int32_t *written)
+{
+  static struct neap_patterns in, out;
+  struct neap_packet *p = &wire->packet;
+  int read = 0;
+  in = out = (struct neap_patterns){0};
+  neap_wire_begin(wire);
+  neap_wire_open(wire, bytes, len, NEAP_VERSION);
+  for (*written = 0; p->left > 0 && !p->r.fault;) {
+    const uint8_t *start = p->r.at;
+    uint8_t order[NEAP_PATTERN_SLOTS], count;
+    if (neap_patterns_read(&in, &p->r, wire->msg, order, &count)) {
+      read++;
+      p->left--;
+    } else if (neap_packet_next(p, wire->msg, &wire->arrival)) {
+      neap_patterns_missed(&in, &wire->registry, start, (size_t)(p->r.at - start), wire->msg, NULL);
+    } else {
+      break;
+    }
+    if (neap_patterns_write(&out, &wire->w, wire->msg)) {
+      ++*written;
+      continue;
+    }
+    uint8_t *at = wire->w.at;
+    neap_packet_message(&wire->w, &wire->registry, wire->msg, NULL, NULL, 0);
+    neap_patterns_missed(
+      &out, &wire->registry, at, (size_t)(wire->w.at - at), wire->msg, p->cluster.at);
+  }
+  return read;
+}
+
 void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message)
 {
   const struct neap_packet *p = &wire->packet;

@@ -47,6 +47,7 @@
   void neap_wire_open_bare(struct neap_wire *wire, const char *bytes, int len, int type);          \
   int neap_wire_next(struct neap_wire *wire);                                                      \
   int neap_wire_try(struct neap_wire *wire, const char *bytes, int len, int type);                 \
+  int neap_wire_short(struct neap_wire *wire, const char *bytes, int len, int32_t *written);       \
   void neap_wire_read(struct neap_wire *wire, struct neap_wire_message *message);                  \
   void neap_wire_header(struct neap_wire *wire, int n, struct neap_wire_head *head);               \
   void neap_wire_field(                                                                            \

@@ -17,24 +17,25 @@ static inline uint64_t word_at(const uint8_t *at)
   return word;
 }
 
-static inline bool same(const uint8_t *at, const uint64_t *want, uint32_t len)
+/* The first 16 bytes are compared at once: mostly that is all. */
+static inline bool same(const uint8_t *at, const uint64_t *want, const uint64_t *mask, uint32_t len)
 {
-  for (; len >= 8; len -= 8, at += 8, want++)
-    if (word_at(at) != *want) return false;
-  return !((word_at(at) ^ *want) & low_bytes[len]);
-}
-
-static inline void copy_words(uint8_t *to, const uint64_t *from, uint32_t count)
-{
-  for (; count >= 2; count -= 2, to += 16, from += 2) memcpy(to, from, 16);
-  if (count) memcpy(to, from, 8);
+  if (((word_at(at) ^ want[0]) & mask[0]) | ((word_at(at + 8) ^ want[1]) & mask[1])) return false;
+  return __builtin_expect(len <= 16, 1) || !memcmp(at + 16, want + 2, len - 16);
 }
 
 /* Copies whole 16 bytes: a little more than asked for. */
 static inline void copy(uint8_t *to, const void *from, uint32_t len)
 {
-  const uint8_t *at = from;
-  for (uint32_t i = 0; i < len; i += 16) memcpy(to + i, at + i, 16);
+  memcpy(to, from, 16);
+  for (uint32_t i = 16; i < len; i += 16) memcpy(to + i, (const uint8_t *)from + i, 16);
+}
+
+/* A slot's part of the head, and what is behind it up to a whole block. */
+static inline void copy_slot(uint8_t *to, const uint64_t *from, uint32_t count)
+{
+  memcpy(to, from, 8 * NEAP_PATTERN_BLOCK);
+  for (uint32_t i = NEAP_PATTERN_BLOCK; i < count; i++) memcpy(to + 8 * i, from + i, 8);
 }
 
 static inline uint32_t big_32(const uint8_t *at)
@@ -55,22 +56,23 @@ static void base(struct neap_pattern *p, const uint8_t *front, const uint8_t *ba
   p->based = true;
 }
 
-static bool read(struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m)
+static inline __attribute__((always_inline)) bool read(
+  struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m)
 {
   const uint8_t *front = r->at, *at = front + p->front_len;
-  if (neap_left(r) < p->front_len + NUMBER_MOST + p->back_len + LENGTH + 8) return false;
-  if (!p->learned || !same(front, p->front, p->front_len)) return false;
+  if (!p->learned || neap_left(r) < p->need) return false;
+  if (!same(front, p->front, p->front_mask, p->front_len)) return false;
   uint32_t width = *at;
   if (width > 8) return false;
   uint64_t number = word_at(at + 1) & low_bytes[width];
   const uint8_t *back = at + 1 + width, *body = back + p->back_len + LENGTH;
-  if (!same(back, p->back, p->back_len)) return false;
+  if (!same(back, p->back, p->back_mask, p->back_len)) return false;
   uint32_t len = big_32(body - LENGTH);
   if (len > (size_t)(r->end - body)) return false; /* No body at all, or a lie. */
 
   if (!p->based) base(p, front, back);
-  for (uint32_t i = 0; i < p->slot_count; i++)
-    copy_words((uint8_t *)m + p->slots[i].at, &p->head[p->slots[i].first], p->slots[i].count);
+  for (const struct neap_pattern_slot *s = p->slots, *end = s + p->slot_count; s < end; s++)
+    copy_slot((uint8_t *)m + s->at, &p->head[s->first], s->count);
   memcpy((uint8_t *)m + p->number_at, &number, sizeof number);
   m->present = p->present;
   m->flags = p->flags;
@@ -82,38 +84,41 @@ static bool read(struct neap_pattern *p, struct neap_reader *r, struct neap_msg 
   return true;
 }
 
+/* The pattern that did not serve last; from now on it does, if it fits. */
+static __attribute__((noinline)) bool read_other(
+  struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m)
+{
+  if (!read(&patterns->pattern[!patterns->used], r, m)) return false;
+  patterns->used = !patterns->used;
+  return true;
+}
+
 bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m,
   uint8_t *order, uint8_t *count)
 {
-  uint32_t i = patterns->used;
-  if (!read(&patterns->pattern[i], r, m)) {
-    i = !i;
-    if (!read(&patterns->pattern[i], r, m)) return false;
-    patterns->used = i;
+  struct neap_pattern *p = &patterns->pattern[patterns->used];
+  if (!read(p, r, m)) {
+    if (!read_other(patterns, r, m)) return false;
+    p = &patterns->pattern[patterns->used];
   }
-  memcpy(order, patterns->pattern[i].order, NEAP_PATTERN_SLOTS);
-  *count = patterns->pattern[i].order_count;
+  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
+  *count = p->order_count;
   return true;
 }
 
-static bool heads_equal(const struct neap_pattern *p, const struct neap_msg *m)
+static inline bool heads_equal(const struct neap_pattern *p, const struct neap_msg *m)
 {
-  if (!p->learned || m->present != p->present || m->flags != p->flags) return false;
-  for (uint32_t i = 0; i < p->slot_count; i++) {
-    const struct neap_pattern_slot *slot = &p->slots[i];
-    const uint8_t *at = (const uint8_t *)m + slot->at;
-    const uint64_t *head = &p->head[slot->first], *mask = &p->mask[slot->first];
-    for (uint32_t w = 0; w < slot->count; w++)
-      if ((word_at(at + 8 * w) ^ head[w]) & mask[w]) return false;
-  }
-  return true;
+  uint64_t differs = (m->present ^ p->present) | (uint64_t)(m->flags ^ p->flags);
+  const struct neap_pattern_check *c = p->checks, *end = c + p->check_count;
+  for (; c < end; c++) differs |= (word_at((const uint8_t *)m + c->at) & c->mask) ^ c->want;
+  return !differs;
 }
 
-static bool write(const struct neap_pattern *p, struct neap_writer *w, const struct neap_msg *m)
+static inline __attribute__((always_inline)) bool write(
+  const struct neap_pattern *p, struct neap_writer *w, const struct neap_msg *m)
 {
-  if (!heads_equal(p, m)) return false;
-  size_t most = p->front_len + NUMBER_MOST + p->back_len + LENGTH + SLACK;
-  if ((size_t)(w->end - w->at) < most + m->len) return false;
+  if (!p->learned || !heads_equal(p, m)) return false;
+  if ((size_t)(w->end - w->at) < (size_t)p->need + SLACK + m->len) return false;
   uint64_t number = word_at((const uint8_t *)m + p->number_at);
   uint32_t width = neap_compressed_width(number), len = __builtin_bswap32(m->len);
   uint8_t *at = w->at;
@@ -131,16 +136,19 @@ static bool write(const struct neap_pattern *p, struct neap_writer *w, const str
   return true;
 }
 
+static __attribute__((noinline)) bool write_other(
+  struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m)
+{
+  if (!write(&patterns->pattern[!patterns->used], w, m)) return false;
+  patterns->used = !patterns->used;
+  return true;
+}
+
 bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m)
 {
   if (m->type != NEAP_TYPE_BYTES || m->marks & NEAP_NULL_BODY) return false;
-  uint32_t i = patterns->used;
-  if (write(&patterns->pattern[i], w, m)) return true;
-  i = !i;
-  if (!write(&patterns->pattern[i], w, m)) return false;
-  patterns->used = i;
-  return true;
+  return write(&patterns->pattern[patterns->used], w, m) || write_other(patterns, w, m);
 }
 
 /* ---- learning ---- */
@@ -227,11 +235,46 @@ static bool learn_header(struct lesson *l, const struct neap_registry *registry)
   p->order[p->slot_count] = (uint8_t)number;
   p->slots[p->slot_count++] = (struct neap_pattern_slot){slot->at - 8, word, words};
   memcpy(&p->head[word], (const uint8_t *)l->m + slot->at - 8, 8 * words);
-  mind(p, word, 0, 1);
+  mind(p, word, 0, 1); /* its form */
   for (uint32_t f = 0; f < slot->field_count; f++)
     if (neap_field_present(&slot->fields[f], neap_slot_at(slot, l->m)))
       if (!learn_field(l, slot, &slot->fields[f], word)) return false;
   return true;
+}
+
+/* What `same` compares of bytes so long. */
+static void mask_first(uint64_t *mask, uint32_t len)
+{
+  mask[0] = low_bytes[len < 8 ? len : 8];
+  mask[1] = low_bytes[len < 8 ? 0 : len < 16 ? len - 8 : 8];
+}
+
+/* ORDER: copying a slot by blocks overwrites what is behind it, so the last in memory comes last. */
+static void sort_slots(struct neap_pattern *p)
+{
+  for (uint32_t i = 1; i < p->slot_count; i++) {
+    struct neap_pattern_slot moving = p->slots[i];
+    uint32_t at = i;
+    for (; at && p->slots[at - 1].at > moving.at; at--) p->slots[at] = p->slots[at - 1];
+    p->slots[at] = moving;
+  }
+}
+
+/* Puts together what is used for each message. */
+static void finish(struct neap_pattern *p)
+{
+  mask_first(p->front_mask, p->front_len);
+  mask_first(p->back_mask, p->back_len);
+  uint32_t behind = p->back_len + LENGTH;
+  p->need = p->front_len + NUMBER_MOST + (behind > 16 ? behind : 16);
+  sort_slots(p);
+  for (uint32_t i = 0; i < p->slot_count; i++)
+    for (uint32_t w = 0; w < p->slots[i].count; w++) {
+      uint32_t word = p->slots[i].first + w;
+      if (!p->mask[word]) continue;
+      p->checks[p->check_count++] = (struct neap_pattern_check){
+        p->mask[word], p->head[word] & p->mask[word], p->slots[i].at + 8 * w};
+    }
 }
 
 static bool learn(struct lesson *l, const struct neap_registry *registry)
@@ -253,6 +296,7 @@ static bool learn(struct lesson *l, const struct neap_registry *registry)
   memcpy(p->back, back, p->back_len);
   p->order_count = p->slot_count;
   p->present = l->m->present;
+  finish(p);
   return true;
 }
 
@@ -264,7 +308,9 @@ void neap_patterns_missed(struct neap_patterns *patterns, const struct neap_regi
   patterns->missed_present = m->present;
   patterns->missed_flags = m->flags;
   if (!again) return;
-  struct neap_pattern *p = &patterns->pattern[!patterns->used]; /* Not the one that serves now. */
+  uint32_t free = patterns->used; /* An empty one, else the one that does not serve now. */
+  if (patterns->pattern[free].learned) free = !free;
+  struct neap_pattern *p = &patterns->pattern[free];
   struct lesson lesson = {
     .p = p, .m = m, .begin = bytes, .stable = stable, .r = neap_reader_of(bytes, len)};
   *p = (struct neap_pattern){0};

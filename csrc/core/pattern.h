@@ -23,6 +23,7 @@ enum {
   NEAP_PATTERN_SLOTS = 4,  /* headers on a message */
   NEAP_PATTERN_HEAD = 40,  /* words of their structs */
   NEAP_PATTERN_SLICES = 4, /* fields that point into the packet */
+  NEAP_PATTERN_BLOCK = 8,  /* words that are copied at once: what is behind a slot is overwritten */
   NEAP_PATTERNS = 2,       /* mostly multicasts and unicasts */
 };
 
@@ -31,6 +32,12 @@ struct neap_pattern_slot {
   uint32_t at;    /* in the message, in bytes; a multiple of 8 */
   uint32_t first; /* in `head`, in words */
   uint32_t count; /* words */
+};
+
+/* A word of the head that must be as it was, as far as `mask` goes. */
+struct neap_pattern_check {
+  uint64_t mask, want;
+  uint64_t at; /* in the message, in bytes */
 };
 
 /* A slice in the head: where it stands there, and where it points to in the packet. */
@@ -43,14 +50,17 @@ struct neap_pattern_slice {
 
 struct neap_pattern {
   bool learned, based; /* based: its slices point into the packet that is being read */
-  uint8_t slot_count, slice_count, order_count;
+  uint8_t slot_count, slice_count, order_count, check_count;
   uint16_t flags;
   uint32_t front_len, back_len;
+  uint32_t need;      /* bytes that must be there to look at all of it by words */
   uint32_t number_at; /* in the message */
   uint64_t present;
   uint64_t front[NEAP_PATTERN_WORDS + 2], back[NEAP_PATTERN_WORDS + 2]; /* as bytes of the wire */
-  uint64_t head[NEAP_PATTERN_HEAD + 4], mask[NEAP_PATTERN_HEAD + 4];
-  struct neap_pattern_slot slots[NEAP_PATTERN_SLOTS];
+  uint64_t front_mask[2], back_mask[2]; /* what of their first 16 bytes counts */
+  uint64_t head[NEAP_PATTERN_HEAD + NEAP_PATTERN_BLOCK], mask[NEAP_PATTERN_HEAD];
+  struct neap_pattern_slot slots[NEAP_PATTERN_SLOTS]; /* by place in the message */
+  struct neap_pattern_check checks[NEAP_PATTERN_HEAD];
   struct neap_pattern_slice slices[NEAP_PATTERN_SLICES];
   uint8_t order[NEAP_PATTERN_SLOTS];
 };

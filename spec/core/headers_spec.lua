@@ -180,7 +180,7 @@ describe("headers and payloads", function()
       end
     end
     for _, row in ipairs(dissect.headers()) do
-      if row.protocol >= 1024 then
+      if row.protocol >= 1024 and row.protocol < 1100 then -- from there on: examples, checkers
         assert(seen[row.protocol], ("no vector of ours for %s %d"):format(row.name, row.protocol))
       end
     end
