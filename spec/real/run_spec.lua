@@ -11,9 +11,9 @@ end
 -- What an error hook would have said goes to the end of run; keep it off the screen.
 local function quiet(f)
   local stderr = io.stderr
-  io.stderr = { write = function() end }
+  io.stderr = { write = function() end } -- luacheck: ignore 122
   local result = { pcall(f) }
-  io.stderr = stderr
+  io.stderr = stderr -- luacheck: ignore 122
   return unpack(result)
 end
 

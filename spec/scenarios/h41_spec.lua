@@ -1,5 +1,5 @@
--- H41: handles, user data and the collector.  What is in use stays alive; what is dropped is closed,
--- at the latest with its world.
+-- H41: handles, user data and the collector.  What is in use stays alive; what is dropped is
+-- closed, at the latest with its world.
 
 local members = require "support.members"
 local neap = require "neap"
