@@ -2,6 +2,7 @@
 
 #include "bind/bind.h"
 
+#include "core/oracle.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -204,6 +205,13 @@ static int sim_pending(lua_State *L)
   return 1;
 }
 
+/* core.sim_complaints(world): what checkers found wrong, lines of text. */
+static int sim_complaints(lua_State *L)
+{
+  lua_pushstring(L, neap_oracle_text(world_of(L)));
+  return 1;
+}
+
 /* core.sim_know(world, headers): rows of a Lua layer, before it runs. */
 static int sim_know(lua_State *L)
 {
@@ -299,6 +307,7 @@ const luaL_Reg neap_bind_sim_functions[] = {
   {"sim_view", sim_view},
   {"sim_hash", sim_hash},
   {"sim_pending", sim_pending},
+  {"sim_complaints", sim_complaints},
   {"sim_know", sim_know},
   {"sim_counts", sim_counts},
   {"sim_log", sim_log},

@@ -51,6 +51,12 @@ const struct neap_header neap_known_headers[] = {
   NEAP_HEADER_ROW("fifo", NEAP_OWN_FIFO, NEAP_OWN_FIFO, neap_fifo_head, "place in order"),
   NEAP_HEADER_ROW(
     "fifo_lua", NEAP_OWN_FIFO_LUA, NEAP_OWN_FIFO_LUA, neap_fifo_head, "place in order"),
+  NEAP_HEADER_ROW(
+    "check_fifo", NEAP_OWN_CHECK_FIFO, NEAP_OWN_CHECK_FIFO, neap_check_fifo_head, "place"),
+  NEAP_HEADER_ROW(
+    "check_frag", NEAP_OWN_CHECK_FRAG, NEAP_OWN_CHECK_FRAG, neap_check_frag_head, "length, sum"),
+  NEAP_HEADER_ROW(
+    "check_rsvp", NEAP_OWN_CHECK_RSVP, NEAP_OWN_CHECK_RSVP, neap_check_rsvp_head, "ticket"),
   {0},
 };
 

@@ -36,6 +36,9 @@ enum neap_own_protocol {
   NEAP_OWN_PING = 1031,    /* how many members the answerer's view has */
   NEAP_OWN_FIFO = 1100,
   NEAP_OWN_FIFO_LUA = 1101,
+  NEAP_OWN_CHECK_FIFO = 1110, /* what checkers put on messages */
+  NEAP_OWN_CHECK_FRAG = 1111,
+  NEAP_OWN_CHECK_RSVP = 1112,
 };
 
 /* ---- field lists ---- */
@@ -245,6 +248,20 @@ NEAP_HEADER(neap_correlator_many_head, NEAP_CORRELATOR_MANY_HEAD)
 
 #define NEAP_FIFO_HEAD(FIELD, WHEN) FIELD(clong, seq, "place in the sender's sequence")
 NEAP_HEADER(neap_fifo_head, NEAP_FIFO_HEAD)
+
+/* Checkers (core/oracle.h). */
+#define NEAP_CHECK_FIFO_HEAD(FIELD, WHEN)                                                          \
+  FIELD(clong, place, "of this message among those of its stream, from 0")
+NEAP_HEADER(neap_check_fifo_head, NEAP_CHECK_FIFO_HEAD)
+
+#define NEAP_CHECK_FRAG_HEAD(FIELD, WHEN)                                                          \
+  FIELD(cint, len, "of the body")                                                                  \
+  FIELD(u32, sum, "of its bytes")                                                                  \
+  FIELD(flag, bare, "there is no body, not even an empty one")
+NEAP_HEADER(neap_check_frag_head, NEAP_CHECK_FRAG_HEAD)
+
+#define NEAP_CHECK_RSVP_HEAD(FIELD, WHEN) FIELD(cint, ticket, "of the synchronous send")
+NEAP_HEADER(neap_check_rsvp_head, NEAP_CHECK_RSVP_HEAD)
 
 /* ---- all rows: csrc/core/headers.c ---- */
 

@@ -2,6 +2,7 @@
 
 #include "core/channel.h"
 #include "core/layer.h"
+#include "core/oracle.h"
 #include "core/trace.h"
 
 #include <inttypes.h>
@@ -33,6 +34,7 @@ void neap_world_done(struct neap_world *world)
   while (!neap_link_alone(&world->stacks))
     neap_stack_close(NEAP_HOLDER(world->stacks.next, struct neap_stack, link));
   neap_trace_start(world, 0);
+  neap_oracle_free(world);
   NEAP_ASSERT(!world->slab_out); /* Pools are full again: nobody forgot a message or a packet. */
   while (world->slabs) {
     struct neap_slab *slab = world->slabs;

@@ -15,6 +15,7 @@
 
 struct neap_channel;
 struct neap_layer;
+struct neap_oracle;
 struct neap_port;
 struct neap_stack;
 struct neap_trail;
@@ -108,6 +109,7 @@ struct neap_world {
   uint64_t allocations;     /* tries so far; see fail_at */
   uint64_t fail_at;         /* the n-th slab or message allocation fails; 0: none (for specs) */
   struct neap_trace *trace; /* NULL: off */
+  struct neap_oracle *oracle; /* where checkers meet; NULL without any */
   void *host;               /* for bindings */
 };
 

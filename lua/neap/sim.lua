@@ -204,6 +204,13 @@ function Sim:now() return self.world:now() end
 
 function Sim:hash() return core.sim_hash(self.handle) end
 
+-- What checkers (the layers check_...) have found wrong so far: a list of lines.
+function Sim:complaints()
+  local lines = {}
+  for line in core.sim_complaints(self.handle):gmatch "[^\n]+" do lines[#lines + 1] = line end
+  return lines
+end
+
 -- What became of the packets so far: sent, arrived, ..., lost = { why = count }.
 function Sim:counts() return core.sim_counts(self.handle) end
 

@@ -1,0 +1,232 @@
+/* check_rsvp: watches that a synchronous send does not return too early.
+ *
+ * Each message of such a send carries its ticket down.  Above the layer that gives rsvp, at each
+ * member, it is remembered when it rises and when it is done with (freed: the callback returned).
+ * When the send ends well, each of its targets that is not said to have left must have come that
+ * far: done with on delivery, risen on completion.  (An early one in a buffer cannot be seen from
+ * here, so reception is not watched.)  Sends that do not say what they wait for are taken as
+ * `ack_on` says.  What is wrong it tells the oracle. */
+
+#include "core/headers.h"
+#include "core/oracle.h"
+
+#include <stdlib.h>
+
+static const struct neap_header check_rsvp_headers[] = {
+  NEAP_HEADER_ROW(
+    "check_rsvp", NEAP_OWN_CHECK_RSVP, NEAP_OWN_CHECK_RSVP, neap_check_rsvp_head, "ticket"),
+  {0},
+};
+NEAP_ADOPT(neap_check_rsvp_head, 0);
+
+enum ack_on { ON_RECEPTION, ON_COMPLETION, ON_DELIVERY };
+
+/* A message of somebody's synchronous send, here. */
+struct seen {
+  struct seen *next;
+  uint32_t ticket;
+  bool done;
+};
+
+struct peer {
+  struct seen *seen;
+};
+
+/* A synchronous send of this member. */
+struct asked {
+  struct asked *next;
+  struct neap_view *view; /* counted; whom it is for, unless to */
+  struct neap_peer *to;   /* counted */
+  uint32_t ticket;
+  uint8_t ack_on;
+  bool without_self;
+};
+
+struct check_rsvp {
+  struct neap_layer layer;
+  uint64_t ack_on;         /* param */
+  uint64_t ended, watched; /* counters */
+  struct neap_judge judge;
+  struct asked *asked;
+};
+
+#define AT(member) offsetof(struct check_rsvp, member)
+static const struct neap_attr check_rsvp_attrs[] = {
+  {NEAP_PARAM, "ack_on", AT(ack_on), "", ON_DELIVERY, .type = NEAP_CHOICE, .live = NEAP_NOW,
+    .choices = "reception completion delivery",
+    .doc = "What sends wait for that do not say: as rsvp's; for sends from now on."},
+  {NEAP_COUNTER, "ended", AT(ended), "requests", .doc = "Sends that ended well."},
+  {NEAP_COUNTER, "watched", AT(watched), "members", .doc = "Targets of these that were looked at."},
+  {NEAP_END},
+};
+
+static struct seen *find(
+  const struct neap_layer *layer, const struct neap_peer *from, uint32_t ticket)
+{
+  const struct peer *p = neap_peer_state_have(layer, from);
+  struct seen *s = p ? p->seen : NULL;
+  while (s && s->ticket != ticket) s = s->next;
+  return s;
+}
+
+static struct asked **asked_at(struct check_rsvp *c, uint32_t ticket)
+{
+  struct asked **at = &c->asked;
+  while (*at && (*at)->ticket != ticket) at = &(*at)->next;
+  return at;
+}
+
+static void asked_free(struct asked **at)
+{
+  struct asked *a = *at;
+  *at = a->next;
+  neap_view_unref(a->view);
+  neap_peer_unref(a->to);
+  free(a);
+}
+
+/* ---- the sender ---- */
+
+static void asks(struct check_rsvp *c, const struct neap_event *event)
+{
+  struct asked *a = calloc(1, sizeof *a);
+  NEAP_ASSERT(a);
+  a->next = c->asked;
+  a->ticket = event->ticket;
+  a->ack_on = (uint8_t)(event->number > ON_DELIVERY ? c->ack_on : event->number);
+  a->view = neap_view_ref(c->layer.view);
+  c->asked = a;
+}
+
+static bool excused(const struct neap_found *found, const struct neap_peer *peer)
+{
+  for (uint32_t i = 0; found && i < found->count; i++)
+    if (found->rows[i].peer == peer) return true;
+  return false;
+}
+
+static void look(struct check_rsvp *c, const struct asked *a, struct neap_peer *target)
+{
+  struct neap_layer *layer = &c->layer;
+  struct neap_judge *there = neap_judge_of(layer, &target->addr);
+  if (!there) return; /* It has closed since. */
+  const struct neap_peer *me = neap_peer_find(there->layer->stack, &neap_self(layer)->addr);
+  const struct seen *s = me ? find(there->layer, me, a->ticket) : NULL;
+  c->watched++;
+  if (!s && !target->self)
+    neap_judge_complain(layer, "send %u ended, and %s has not got it", a->ticket, target->name);
+  else if (a->ack_on == ON_DELIVERY && (!s || !s->done))
+    neap_judge_complain(
+      layer, "send %u ended, and %s is not done with it", a->ticket, target->name);
+}
+
+static void ends(struct check_rsvp *c, const struct neap_event *event)
+{
+  struct asked **at = asked_at(c, event->ticket), *a = *at;
+  if (!a) return; /* Not a send: what was sent before is there. */
+  if (event->code >= 0 && a->ack_on != ON_RECEPTION) {
+    c->ended++;
+    for (uint32_t i = 0; a->view && i < a->view->count; i++) {
+      struct neap_peer *member = a->view->members[i];
+      if (a->to ? a->to != member : a->without_self && member->self) continue;
+      if (!excused(event->found, member)) look(c, a, member);
+    }
+  }
+  asked_free(at);
+}
+
+static void check_rsvp_down(struct neap_layer *layer, struct neap_batch *batch)
+{
+  struct check_rsvp *c = (struct check_rsvp *)layer;
+  bool all_neap = layer->view && neap_view_all_neap(layer->view);
+  for (struct neap_msg *m = batch->first; m; m = m->next) {
+    if (!m->ticket) continue;
+    struct asked **at = asked_at(c, m->ticket);
+    if (!*at) continue;
+    if (m->to ? !m->to->generation : !all_neap) { /* The ticket could not be read there. */
+      asked_free(at);
+      continue;
+    }
+    (*at)->to = neap_peer_ref(m->to);
+    (*at)->without_self = (m->marks & NEAP_NO_LOOPBACK) != 0;
+    neap_check_rsvp_head_put(m, layer)->ticket = m->ticket;
+  }
+  neap_pass_down(layer, batch);
+}
+
+/* ---- the receiver ---- */
+
+static void check_rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
+{
+  for (struct neap_msg *m = batch->first; m; m = m->next) {
+    const struct neap_check_rsvp_head *head = neap_check_rsvp_head_get(m, layer);
+    if (!head) continue;
+    struct peer *p = neap_peer_state(layer, m->from);
+    struct seen *s = calloc(1, sizeof *s);
+    NEAP_ASSERT(s);
+    *s = (struct seen){.next = p->seen, .ticket = head->ticket};
+    p->seen = s;
+    neap_done_give(layer, m, head->ticket, 0);
+  }
+  neap_pass_up(layer, batch);
+}
+
+static enum neap_verdict check_rsvp_event(
+  struct neap_layer *layer, struct neap_event *event, bool up)
+{
+  struct check_rsvp *c = (struct check_rsvp *)layer;
+  if (event->kind == NEAP_EVENT_ASK && !up) {
+    asks(c, event);
+  } else if (event->kind == NEAP_EVENT_DONE && up) {
+    ends(c, event);
+  } else if (event->kind == NEAP_EVENT_FINISHED) {
+    struct seen *s = find(layer, event->peer, (uint32_t)event->number);
+    if (s) s->done = true;
+    return NEAP_STOP;
+  }
+  return NEAP_PASS;
+}
+
+/* ---- life ---- */
+
+static int check_rsvp_open(struct neap_layer *layer, struct neap_trail *trail)
+{
+  (void)trail;
+  neap_judge_open(&((struct check_rsvp *)layer)->judge, layer);
+  return 0;
+}
+
+static void check_rsvp_close(struct neap_layer *layer)
+{
+  struct check_rsvp *c = (struct check_rsvp *)layer;
+  neap_judge_close(&c->judge);
+  while (c->asked) asked_free(&c->asked);
+}
+
+static void check_rsvp_peer_gone(struct neap_layer *layer, struct neap_peer *peer, void *state)
+{
+  struct peer *p = state;
+  (void)layer;
+  (void)peer;
+  while (p->seen) {
+    struct seen *next = p->seen->next;
+    free(p->seen);
+    p->seen = next;
+  }
+}
+
+const struct neap_class neap_check_rsvp = {
+  .name = "check_rsvp",
+  .doc = "Watches that a synchronous send does not return too early.",
+  .needs = "rsvp view",
+  .size = sizeof(struct check_rsvp),
+  .peer_size = sizeof(struct peer),
+  .peer_gone = check_rsvp_peer_gone,
+  .headers = check_rsvp_headers,
+  .attrs = check_rsvp_attrs,
+  .open = check_rsvp_open,
+  .down = check_rsvp_down,
+  .up = check_rsvp_up,
+  .event = check_rsvp_event,
+  .close = check_rsvp_close,
+};

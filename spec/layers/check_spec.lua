@@ -1,0 +1,134 @@
+-- The checkers: silent while promises are kept, and each loud about a layer that breaks one.
+
+local group = require "support.group"
+local neap = require "neap"
+
+local CHECKED = "spec/support/checked.lua"
+
+-- Layers that break a promise and say nothing of it.
+local function liar(name, up)
+  return neap.layer(name) { doc = "Breaks a promise on its way up.", attrs = {}, each_up = up }
+end
+
+local function nth(body, act)
+  return function(self, m)
+    if m.body == body then act(self, m) else self:pass_up(m) end
+  end
+end
+
+liar("loses", nth("lost", function() end))
+liar("repeats", nth("twice", function(self, m)
+  self:pass_up(self:clone(m))
+  self:pass_up(m)
+end))
+local kept
+liar("swaps", nth("late", function(self, m)
+  if kept then
+    self:pass_up(m)
+    self:pass_up(kept)
+  end
+  kept = not kept and self:hold(m) or nil
+end))
+
+-- checked.lua with a liar between the checker and who it watches.
+local function lying(liar_name, before)
+  local file = ("build/%s.lua"):format(liar_name)
+  local f = assert(io.open(file, "w"))
+  f:write(('return extend("%s", { "One layer lies.", before("%s", %s {}) })\n'):format(
+    CHECKED, before, liar_name))
+  f:close()
+  return file
+end
+
+local function complaints_of(stack, body, options)
+  local g = group.new { stack = stack }
+  g.ann:send(body, options)
+  g.sim:run "1s"
+  g.ann:send("after", options)
+  g.sim:run "1s"
+  return table.concat(g.sim:complaints(), "\n")
+end
+
+describe("the checkers", function()
+  it("are silent over seeds in which all promises are kept", function()
+    group.each_seed(20, function(seed)
+      local g = group.new {
+        seed = seed, stack = CHECKED, loss = 0.1, reorder = 0.1, duplicate = 0.1, jitter = "2ms",
+        with = { nakack = { retransmission = seed % 2 == 0 and "ack" or "nak" },
+          stable = { interval = "100ms" } },
+        message = function(_, _, msg) if msg.body and #msg.body == 7 then neap.sleep "50ms" end end,
+      }
+      for i = 1, 60 do
+        g.sim:spawn(function()
+          neap.sleep(("%dms"):format(i * 20))
+          local from = g.names[i % 3 + 1]
+          g[from]:send(("x"):rep(i % 10 == 0 and 150000 or i), {
+            to = i % 4 == 0 and g.names[i % 2 + 1] or nil, oob = i % 7 == 0,
+            rsvp = i % 5 == 0 and (i % 2 == 0 and "completion" or "delivery") or nil,
+          })
+        end)
+      end
+      g.sim:run "30s"
+      for _, name in ipairs(g.names) do g[name].stack.check_fifo:settled() end
+      assert.same({}, g.sim:complaints())
+      for _, name in ipairs(g.names) do
+        for _, layer in ipairs { "check_fifo", "check_frag" } do
+          assert(g[name].stack[layer].marked > 0)
+          assert(g[name].stack[layer].compared > 0)
+        end
+        assert(g[name].stack.check_stable.compared > 0)
+        assert.equal(0, g[name].stack.check_stable.busy)
+        assert(g[name].stack.check_view.views > 0)
+      end
+      assert(g.ann.stack.check_rsvp.watched > 0)
+    end)
+  end)
+
+  it("see a message that never comes", function()
+    local stack = lying("loses", "check_stable")
+    assert.matches("of ann's multicasts #%d+ came, #%d+ was due", complaints_of(stack, "lost"))
+    assert.matches("of ann's unicasts #%d+ came, #%d+ was due",
+      complaints_of(stack, "lost", { to = "bob" }))
+    local g = group.new { stack = stack }
+    g.ann:send "first"
+    g.sim:run "1s"
+    g.ann:send "lost"
+    g.sim:run "1s"
+    assert.same({}, g.sim:complaints())
+    g.ann.stack.check_fifo:settled()
+    assert.matches("of ann's %d+ multicasts #%d+ never came", g.sim:complaints()[1])
+  end)
+
+  it("see a message that comes twice", function()
+    local stack = lying("repeats", "check_stable")
+    assert.matches("of ann's multicasts #%d+ came again or late", complaints_of(stack, "twice"))
+    assert.matches("of ann's multicasts out of band #%d+ came again",
+      complaints_of(stack, "twice", { oob = true }))
+  end)
+
+  it("see messages in another order", function()
+    local g = group.new { stack = lying("swaps", "check_stable"), names = { "ann" } }
+    for _, body in ipairs { "first", "late", "late" } do g.ann:send(body) end
+    g.sim:run "1s"
+    assert.matches("of ann's multicasts #%d+ came, #%d+ was due", g.sim:complaints()[1])
+    assert.matches("of ann's multicasts #%d+ came again or late", g.sim:complaints()[2])
+  end)
+
+  it("see a synchronous send that returns without having been delivered", function()
+    for _, ack_on in ipairs { "completion", "delivery" } do
+      local g = group.new { stack = lying("loses", "rsvp") }
+      assert.is_true((g:call(function() return g.ann:send("lost", { rsvp = ack_on }) end)))
+      assert.matches("send 1 ended, and %a+ has not got it", table.concat(g.sim:complaints(), "\n"))
+    end
+  end)
+
+  it("see a view that another member has otherwise", function()
+    local g = group.new { stack = CHECKED }
+    g.sim:inject_view("bob", { "bob" })
+    g.sim:inject_view("cho", { "cho" })
+    g.sim:run "10ms"
+    g.ann:send "x"
+    g.sim:run "1s"
+    assert.not_same({}, g.sim:complaints())
+  end)
+end)
