@@ -128,6 +128,8 @@ struct neap_bind_layer {
   X(struct neap_inbox *, neap_bind_waiting, (struct neap_channel * channel, uint32_t * slot))      \
   X(void, neap_bind_note_free, (struct neap_note * note))                                          \
   X(double, neap_bind_send, (struct neap_channel * channel, const struct neap_send *send))         \
+  X(double, neap_bind_flush_sent,                                                                  \
+    (struct neap_channel * channel, struct neap_peer * to, uint64_t timeout))                      \
   X(bool, neap_bind_room, (struct neap_channel * channel, struct neap_peer * peer))                \
   X(void, neap_bind_view_keep, (struct neap_channel * channel, struct neap_note * note))           \
   X(void, neap_bind_view_text, (struct neap_view * view, char *text, int size))                    \

@@ -83,6 +83,11 @@ double neap_bind_send(struct neap_channel *channel, const struct neap_send *send
   return (double)neap_channel_send(channel, send);
 }
 
+double neap_bind_flush_sent(struct neap_channel *channel, struct neap_peer *to, uint64_t timeout)
+{
+  return (double)neap_channel_flush(channel, to, timeout);
+}
+
 /* Is there room for at least something in this class? */
 bool neap_bind_room(struct neap_channel *channel, struct neap_peer *peer)
 {

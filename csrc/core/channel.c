@@ -446,6 +446,18 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
   return ticket;
 }
 
+int64_t neap_channel_flush(struct neap_channel *channel, struct neap_peer *to, uint64_t timeout)
+{
+  int code = may_send(channel, &(struct neap_send){.to = to, .rsvp = true});
+  if (code < 0) return code;
+  if (!++channel->next_ticket) channel->next_ticket = 1;
+  neap_stack_event_down(channel->stack, &(struct neap_event){.kind = NEAP_EVENT_FLUSH_SENT,
+                                          .ticket = channel->next_ticket,
+                                          .peer = neap_peer_ref(to),
+                                          .time = timeout});
+  return channel->next_ticket;
+}
+
 void neap_channel_check(const struct neap_channel *channel)
 {
   if (!channel) return;

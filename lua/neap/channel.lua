@@ -158,17 +158,29 @@ function methods:get_state()
   return nil, "refused", "the stack has no layer that transfers state"
 end
 
+-- First what was sent before is waited for, as far as the stack can tell and time allows.
+local function leave(channel)
+  local inside, gms = channel[own], channel.gms
+  if channel:is_open() and inside.view then
+    channel:flush_sent { timeout = gms and gms.leave_timeout or "1s" }
+  end
+  if inside.closed then return true end
+  core.leave(inside.world.handle, inside.id)
+  local waiter = inside.world:waiter()
+  table.insert(inside.leavers, waiter)
+  return inside.world:wait(waiter)
+end
+
 -- Leaves in good order, and waits until that is done; { wait = false }: does not wait.
 function methods:leave(options)
   local inside = self[own]
   if inside.closed then return true end
-  local wait = not (type(options) == "table" and options.wait == false)
-  if wait then inside.world:must_wait "leave" end
-  core.leave(inside.world.handle, inside.id)
-  if not wait then return true end
-  local waiter = inside.world:waiter()
-  table.insert(inside.leavers, waiter)
-  return inside.world:wait(waiter)
+  if type(options) == "table" and options.wait == false then
+    inside.world:spawn(leave, nil, self)
+    return true
+  end
+  inside.world:must_wait "leave"
+  return leave(self)
 end
 
 -- At once, without a goodbye; twice is fine.

@@ -17,7 +17,7 @@ local Sending = {}
 Sending.__index = Sending
 
 local OOB, NO_RELIABILITY = 1, 16 -- enum neap_flag
-local WOULD_BLOCK = -6
+local CLOSED, WOULD_BLOCK = -2, -6 -- enum neap_code
 local QUEUE_MAX = 64 -- messages that callbacks may leave in one class
 local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
 local AS_THE_STACK, ANY_TIME = 255, 18446744073709551615ULL
@@ -141,7 +141,10 @@ end
 -- Hands it to C: a code or a ticket.
 function Sending:try(entry)
   local send = self.scratch
-  if self.inside.closed or not self.inside.pointer then return -2 end
+  if self.inside.closed or not self.inside.pointer then return CLOSED end
+  if entry.flush then
+    return C.neap_bind_flush_sent(self.inside.pointer, entry.to, entry.timeout or ANY_TIME)
+  end
   local body = entry.body
   send.to, send.flags = entry.to, entry.flags
   send.body, send.len, send.null_body = body, body and #body or 0, body == nil
@@ -206,30 +209,28 @@ end
 
 local function standing(queue) return queue and queue.first <= queue.last end
 
+-- Sends it, or has it wait behind those that stand there: true, a handle, or nil, code, detail.
+function Sending:push(entry, may_wait)
+  local code = WOULD_BLOCK
+  if not standing(self.queues[entry.class]) then code = self:try(entry) end
+  if code == 0 then return true end
+  if code == WOULD_BLOCK then return self:blocked(entry, may_wait) end
+  return self:outcome(entry, code)
+end
+
 function Sending:send(body, options)
   options = options or NONE
   local entry, code, detail = self:entry(body, options)
   if not entry then return nil, code, detail end
-  local waits = entry.rsvp and options.wait ~= false
-  if entry.rsvp then
-    if waits then self.world:must_wait "a synchronous send" end
-    local why = self:hopeless(entry, waits)
-    if why then return nil, "refused", why end
-  end
-  local result
-  if standing(self.queues[entry.class]) then
-    code = WOULD_BLOCK
-  else
-    code = self:try(entry)
-  end
-  if code == 0 then return true end
-  if code == WOULD_BLOCK then
-    result, code, detail = self:blocked(entry, options.block ~= false)
-  else
-    result, code, detail = self:outcome(entry, code)
-  end
-  if not result or result == true or not waits then return result, code, detail end
-  return result:wait()
+  if not entry.rsvp then return self:push(entry, options.block ~= false) end
+  local waits = options.wait ~= false
+  if waits then self.world:must_wait "a synchronous send" end
+  local why = self:hopeless(entry, waits)
+  if why then return nil, "refused", why end
+  local handle
+  handle, code, detail = self:push(entry, options.block ~= false)
+  if not handle or not waits then return handle, code, detail end
+  return handle:wait()
 end
 
 -- ---- room ---------------------------------------------------------------------------------------
@@ -286,6 +287,7 @@ end
 
 -- ---- flush_sent ---------------------------------------------------------------------------------
 
+-- Waits until everything is there that was sent before: an entry without a message.
 function Sending:flush(options)
   options = options or NONE
   self.world:must_wait "flush_sent"
@@ -295,17 +297,11 @@ function Sending:flush(options)
       nearest(unknown, "to timeout"))
   end
   local entry, code, detail = self:entry(nil,
-    { to = options.to, rsvp = "completion", timeout = options.timeout })
+    { to = options.to, rsvp = "completion", timeout = options.timeout, loopback = false })
   if not entry then return nil, code, detail end
   entry.flush = true
-  code = self:try(entry)
-  if code == WOULD_BLOCK then
-    local result, why, more = self:blocked(entry, true)
-    if not result then return nil, why, more end
-    return result:wait()
-  end
   local handle
-  handle, code, detail = self:outcome(entry, code)
+  handle, code, detail = self:push(entry, true)
   if not handle then return nil, code, detail end
   return handle:wait()
 end

@@ -474,3 +474,64 @@ describe("join", function()
     assert.is_true(a.name ~= b.name)
   end)
 end)
+
+describe("flush_sent", function()
+  local sim, m
+  before_each(function() sim, m = members.group({ "ann", "bob", "cho" }, nil, nil, "lan") end)
+
+  it("waits until everybody has what was sent before, and delivers nothing itself", function()
+    sim:set { latency = "50ms" }
+    local took, got
+    sim:spawn(function()
+      for i = 1, 20 do m.ann:send(i) end
+      local before = neap.now()
+      assert(m.ann:flush_sent())
+      took, got = neap.now() - before, #m.bob.got
+    end)
+    sim:run "10s"
+    assert.is_true(took >= 100e6)
+    assert.equal(20, got)
+    assert.equal(20, #m.cho.got)
+  end)
+
+  it("may be about one member", function()
+    sim:pause "cho"
+    local to_bob, to_all, missing
+    sim:spawn(function()
+      m.ann:send "x"
+      m.ann:send("y", { to = "bob" })
+      to_bob = m.ann:flush_sent { to = "bob", timeout = "1s" }
+      local ok, code, detail = m.ann:flush_sent { timeout = "1s" }
+      to_all, missing = ok or code, detail.missing
+    end)
+    sim:run "10s"
+    assert.is_true(to_bob)
+    assert.equal("timeout", to_all)
+    assert.same({ "cho" }, missing)
+  end)
+
+  it("is called inside a coroutine, with options it knows", function()
+    fails("flush_sent waits", m.ann.flush_sent, m.ann)
+    local ok, problem = in_sim(sim, function() return pcall(m.ann.flush_sent, m.ann, { too = 1 }) end)
+    assert.is_false(ok)
+    assert.truthy(problem:find("flush_sent has no option 'too' (did you mean 'to'?)", 1, true))
+  end)
+end)
+
+describe("leave", function()
+  it("waits first until everybody has what was sent, as long as leave_timeout allows", function()
+    local sim, m = members.group({ "ann", "bob", "cho" }, nil, nil, "lan")
+    sim:set { loss = 0.3 }
+    local left
+    sim:spawn(function()
+      for i = 1, 50 do m.bob:send(i) end
+      m.bob:leave()
+      left = neap.now()
+    end)
+    sim:run "20s"
+    assert.is_true(left ~= nil)
+    for _, name in ipairs { "ann", "cho" } do
+      assert.equal(50, #m[name].got, name)
+    end
+  end)
+end)
