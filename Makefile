@@ -3,7 +3,8 @@
 # make repl       three simulated members and a prompt; time stands still until told to run
 # make test       installs, builds, lints, runs every spec with its variants
 # make sim SEEDS=1..1000    the swarm         make soak    real sockets under load
-# make bench, make fuzz, make install PREFIX= DESTDIR=, make clean
+# make fuzz SECONDS=120     any bytes through the decoder
+# make bench, make install PREFIX= DESTDIR=, make clean
 #
 # BUILD=folder builds elsewhere; SAN=1 with sanitizers; MUTANT=n with one fault of spec/mutants.md.
 
@@ -12,6 +13,7 @@ PREFIX ?= /usr/local
 CC = gcc
 OPT ?= -O2 -g
 SEEDS ?= 1..1000
+SECONDS ?= 120
 CFLAGS = -std=c11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow \
   -Wconversion -Werror -Icsrc $(shell pkg-config --cflags luajit libuv 2>/dev/null)
 ifdef SAN
@@ -94,6 +96,20 @@ soak: deps
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/neap run spec/support/soak.lua
 
+# The decoder alone under libFuzzer, from the captures and vectors on; what it found new stays in
+# $(BUILD)/fuzz/found for the next time, what broke it in $(BUILD)/fuzz.
+$(BUILD)/fuzz/packet: spec/support/fuzz_packet.c $(wildcard csrc/base/*.[ch] csrc/core/*.[ch])
+	@mkdir -p $(@D)/seeds $(@D)/found
+	clang -g -O1 -std=c11 -D_GNU_SOURCE -Icsrc -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined -o $@ $(filter %.c,$^)
+
+fuzz: deps
+	@sh spec/support/deps.sh clang libclang-rt-14-dev
+	@$(MAKE) --no-print-directory -s all $(BUILD)/fuzz/packet
+	@NEAP_LIB=$(BUILD)/lib luajit spec/support/fuzz_corpus.lua $(BUILD)/fuzz/seeds
+	@$(BUILD)/fuzz/packet -max_total_time=$(SECONDS) -max_len=4096 -timeout=5 -rss_limit_mb=1024 \
+	  -artifact_prefix=$(BUILD)/fuzz/ -verbosity=1 $(BUILD)/fuzz/found $(BUILD)/fuzz/seeds
+
 # Installs the command, the library, pkg-config's file, Lua files and stacks below PREFIX.
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
@@ -115,4 +131,4 @@ clean:
 
 -include $(OBJ:.o=.d)
 
-.PHONY: all deps run repl test sim soak install clean
+.PHONY: all deps run repl test sim soak fuzz install clean
