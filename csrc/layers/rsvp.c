@@ -114,6 +114,14 @@ static void rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
   neap_pass_up(layer, ours ? &out : batch);
 }
 
+/* The view goes first: who is told that a send ended because somebody left must see that they did. */
+static void pass_view(struct neap_layer *layer, const struct neap_event *event)
+{
+  struct neap_event on = *event;
+  neap_view_ref(on.view);
+  neap_event_up(layer, &on);
+}
+
 static enum neap_verdict rsvp_event(struct neap_layer *layer, struct neap_event *event, bool up)
 {
   struct rsvp *r = (struct rsvp *)layer;
@@ -143,8 +151,10 @@ static enum neap_verdict rsvp_event(struct neap_layer *layer, struct neap_event 
     neap_rsvp_reset(r, event->peer);
     return NEAP_PASS;
   case NEAP_EVENT_VIEW:
+    if (!up) return NEAP_PASS;
+    pass_view(layer, event);
     neap_rsvp_view(r);
-    return NEAP_PASS;
+    return NEAP_STOP;
   case NEAP_EVENT_SUSPECT:
     if (up && r->release_on_suspect) neap_rsvp_release(r, event->peer, LEFT);
     return NEAP_PASS;
