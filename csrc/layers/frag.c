@@ -84,8 +84,7 @@ static const struct neap_attr frag_attrs[] = {
   {NEAP_COUNTER, "pieces_sent", AT(pieces_sent), "messages", .doc = "Their pieces."},
   {NEAP_COUNTER, "pieces_received", AT(pieces_received), "messages", .doc = "Pieces that came."},
   {NEAP_COUNTER, "joined", AT(joined), "messages", .doc = "Made whole again."},
-  {NEAP_COUNTER, "encoded", AT(encoded), "messages",
-    .doc = "Of those split, the ones that were more than a plain body."},
+  {NEAP_COUNTER, "encoded", AT(encoded), "messages", .doc = "Split, and more than a plain body."},
   {NEAP_COUNTER, "twice", AT(twice), "messages", .doc = "Pieces that came again; dropped."},
   {NEAP_COUNTER, "abandoned", AT(abandoned), "messages",
     .doc = "Incomplete messages given up: their sender left or went on, or there were too many."},
@@ -187,6 +186,7 @@ static void cut(struct frag *f, struct neap_msg *m, struct neap_slab *slab, cons
     uint32_t part = last ? len - head.index * size : size;
     neap_msg_slice(piece, slab, at + (size_t)head.index * size, part);
     piece->charge = last || charge < part ? charge : part;
+    if (NEAP_IS_MUTANT(422)) piece->charge = 0;
     charge -= piece->charge;
     piece->charges = last ? m->charges : 0;
     *neap_frag_head_put(piece, &f->layer) = head;
@@ -294,6 +294,7 @@ static struct neap_msg *join(struct frag *f, struct partial *t)
   neap_slab_free(world, slab); /* The message holds it now. */
   if (whole) {
     whole->seqno = t->zero->seqno;
+    if (NEAP_IS_MUTANT(421)) pieces_free(f, t);
     whole->origin = t->last; /* Freed with it, receipts and all. */
     t->last = t->zero = NULL;
     f->joined++;

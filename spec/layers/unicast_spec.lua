@@ -444,7 +444,9 @@ describe("a connection of unicast", function()
   end)
 
   it("closes when it is idle, and the next message begins another", function()
-    local g = pair { with = { unicast = { conn_expiry_timeout = "2s", conn_close_timeout = "1s" } } }
+    local g = pair {
+      with = { unicast = { conn_expiry_timeout = "2s", conn_close_timeout = "1s" } },
+    }
     say(g, "ann", "bob", 1, 3)
     g.sim:run "10s"
     assert.equal(0, g.ann.stack.unicast.senders)

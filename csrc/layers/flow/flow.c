@@ -72,7 +72,7 @@ static void publish_all(struct neap_flow *f)
   const struct neap_credit *c;
   bool any = false;
   neap_each_peer (&f->layer, c) {
-    if (!c->member) continue;
+    if (!c->member && !NEAP_IS_MUTANT(443)) continue;
     if (!any || (int64_t)(c->limit - f->limit) < 0) f->limit = c->limit;
     any = true;
   }
@@ -114,6 +114,7 @@ static void tell(struct neap_flow *f, struct neap_credit *c, unsigned type, uint
 static void replenish(struct neap_flow *f, struct neap_credit *c)
 {
   uint64_t due = c->tally->bytes - c->replenished;
+  if (NEAP_IS_MUTANT(441)) due = c->arrived - c->replenished;
   if (!due || due < f->credits - low_mark(f)) return;
   c->replenished = c->tally->bytes;
   tell(f, c, NEAP_FC_REPLENISH, due);
@@ -124,6 +125,7 @@ static void requested(struct neap_flow *f, struct neap_credit *c, uint64_t lacks
 {
   uint64_t waits = c->tally ? c->arrived - c->tally->bytes : 0;
   f->requests_received++;
+  if (NEAP_IS_MUTANT(442)) waits = 0;
   if (lacks <= waits) return;
   if (c->tally) c->replenished = c->tally->bytes;
   tell(f, c, NEAP_FC_REPLENISH, lacks - waits);
@@ -144,7 +146,7 @@ static void replenished(struct neap_flow *f, struct neap_credit *c, uint64_t byt
   f->replenishes_received++;
   if (!c->member) return;
   uint64_t lacks = (uint64_t)((int64_t)f->credits - left_of(s, c->limit));
-  c->limit += bytes < lacks ? bytes : lacks;
+  c->limit += bytes < lacks || NEAP_IS_MUTANT(444) ? bytes : lacks;
   publish_credit(f, c);
   if (s->wait.armed || s->again.armed) { /* It waits for the next ones from now on. */
     neap_timer_stop(&s->again);

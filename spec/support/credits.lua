@@ -1,0 +1,235 @@
+-- credits: what ufc and mfc both promise, as stories that are asked of each.
+--
+--     for _, story in ipairs(credits.stories "ufc") do it(story.says, story.run) end
+
+local assert = require "luassert"
+local group = require "support.group"
+local neap = require "neap"
+
+local credits = { body = ("x"):rep(10000) }
+local BODY = credits.body
+
+-- Windows so large that only credits bound a sender.
+local function members(layer, options)
+  options = options or {}
+  options.with = options.with or {}
+  options.with.unicast = { window_bytes = "100MB", window_messages = 65536 }
+  options.with.nakack = { window_bytes = "100MB", window_messages = 65536 }
+  options.with[layer] = options.with[layer] or {}
+  options.with[layer].max_credits = options.with[layer].max_credits or "100KB"
+  return group.new(options)
+end
+
+-- Sends until it would block; how many.
+local function fill(g, to, body)
+  local sent = 0
+  while g.ann:send(body or BODY, { to = to, block = false }) do
+    sent = sent + 1
+    assert(sent < 100000, "it never blocks")
+  end
+  return sent
+end
+
+-- A callback at `name` that waits until release(count) lets so many of them return.
+local function hold(g, name)
+  local free = 0
+  g[name]:on("message", function(msg)
+    while free == 0 do neap.sleep "1ms" end
+    free = free - 1
+    table.insert(g.bodies[name], msg.body)
+  end)
+  return function(count) free = count or 1e9 end
+end
+
+credits.members, credits.fill, credits.hold = members, fill, hold
+
+function credits.stories(layer)
+  local to = layer == "ufc" and "bob" or nil
+  local stories = {}
+  local function story(says, run) stories[#stories + 1] = { says = says, run = run } end
+
+  story("lets a sender go on for max_credits, and further as the application takes", function()
+    local g = members(layer)
+    local release = hold(g, "bob")
+    assert.equal(10, fill(g, to))
+    g.sim:run "1s"
+    assert.equal(0, fill(g, to)) -- received, reported or not: the application has not taken it
+    assert.equal(100000, g.bob.stack[layer].waiting.bytes)
+    release(5)
+    g.sim:run "100ms"
+    assert.equal(0, fill(g, to)) -- given back when no more than 40 of 100 KB are left
+    release(1)
+    g.sim:run "100ms"
+    assert.equal(6, fill(g, to))
+    release()
+    g.sim:settle()
+    assert.equal(16, #g.bodies.bob)
+    assert.equal(0, g.bob.stack[layer].waiting.bytes)
+  end)
+
+  story("resumes a waiting send when credits come", function()
+    local g = members(layer, { loss = 0.1 })
+    local done = 0
+    g.sim:spawn(function()
+      for _ = 1, 100 do
+        assert(g.ann:send(BODY, { to = to }))
+        done = done + 1
+      end
+    end)
+    g.sim:settle()
+    assert.equal(100, done)
+    assert.equal(100, #g.bodies.bob)
+    assert.is_true(g.ann.stack[layer].blocked > 0)
+    assert.equal(0, g.ann.stack[layer].requests_sent)
+  end)
+
+  story("holds nobody back who sends nothing but empty messages, or to itself", function()
+    local g = members(layer)
+    hold(g, "bob")
+    for _ = 1, 1000 do assert(g.ann:send("", { to = to, block = false })) end
+    if layer == "ufc" then
+      for _ = 1, 100 do assert(g.ann:send(BODY, { to = "ann", block = false })) end
+    end
+    assert.equal(10, fill(g, to))
+  end)
+
+  story("admits a message larger than all credits, and gets its bytes back", function()
+    local g = members(layer)
+    g:call(function()
+      for _ = 1, 5 do assert(g.ann:send(("x"):rep(1000000), { to = to })) end
+    end)
+    g.sim:settle()
+    assert.equal(5, #g.bodies.bob)
+    local bound = 0
+    while g.ann:send(BODY, { to = to, block = false }) do bound = bound + 1 end
+    assert.is_true(bound >= 4 and bound <= 10, tostring(bound))
+  end)
+
+  story("frees a waiting sender with the view that a slow member is not in", function()
+    local g = members(layer, { with = { fd_all = { timeout = "4s", interval = "1s" } } })
+    g.sim:pause "cho"
+    fill(g, layer == "ufc" and "cho" or nil)
+    local ok, code, at
+    g.sim:spawn(function()
+      ok, code = g.ann:send(BODY, { to = layer == "ufc" and "cho" or nil })
+      at = g.sim:now()
+    end)
+    g.sim:run "1s"
+    assert.is_nil(at)
+    g.sim:kill "cho"
+    local view
+    g.ann:on("view", function() view = g.sim:now() end)
+    g.sim:run "20s"
+    assert.equal(2, #g.ann:view().members)
+    assert.is_true(at - view < 100e6)
+    if layer == "ufc" then
+      assert.is_nil(ok)
+      assert.truthy(code == "not a member" or code == "left", tostring(code))
+    else
+      assert.is_true(ok)
+    end
+    assert.is_true(fill(g, to) > 0)
+  end)
+
+  story("heals credits that got lost, after max_block_time", function()
+    local g = members(layer, { with = { [layer] = { max_block_time = "2s" } } })
+    g.sim:cut { from = "ann", to = "bob" }
+    for _ = 1, 10 do g.ann:send(BODY, { to = to, reliable = false, block = false }) end
+    g.sim:run "5ms"
+    g.sim:heal()
+    local at
+    local since = g.sim:now()
+    g.sim:spawn(function()
+      assert(g.ann:send(BODY, { to = to }))
+      at = (g.sim:now() - since) / 1e9
+    end)
+    g.sim:run "1900ms"
+    assert.is_nil(at)
+    g.sim:run "1s"
+    assert.is_true(at >= 2 and at < 2.1)
+    assert.is_true(g.ann.stack[layer].requests_sent >= 1)
+    g.sim:settle()
+    assert.is_true(fill(g, to) >= 5)
+  end)
+
+  story("gives nothing on request that waits for a slow application", function()
+    local g = members(layer, { with = { [layer] = { max_block_time = "1s" } } })
+    hold(g, "bob")
+    fill(g, to)
+    g.sim:run "10s"
+    assert.is_true(g.bob.stack[layer].requests_received > 0)
+    assert.equal(0, fill(g, to))
+    assert.equal(100000, g.bob.stack[layer].waiting.bytes)
+  end)
+
+  story("takes a new max_credits at once, more and less", function()
+    local g = members(layer)
+    local release = hold(g, "bob")
+    assert.equal(10, fill(g, to))
+    local sent = false
+    g.sim:spawn(function() sent = g.ann:send(BODY, { to = to }) end)
+    g.sim:run "100ms"
+    assert.is_false(sent)
+    for _, name in ipairs(g.names) do g[name].stack[layer].max_credits = "200KB" end
+    g.sim:run "1ms"
+    assert.is_true(sent)
+    assert.equal(9, fill(g, to))
+    for _, name in ipairs(g.names) do g[name].stack[layer].max_credits = "50KB" end
+    release()
+    g.sim:settle()
+    assert.equal(20, #g.bodies.bob)
+    local now = fill(g, to)
+    assert.is_true(now >= 2 and now <= 5, tostring(now))
+  end)
+
+  story("starts a joiner with full credits", function()
+    local g = members(layer)
+    hold(g, "bob")
+    fill(g, to)
+    g:join("dee", { with = { [layer] = { max_credits = "100KB" } } })
+    g.sim:run "2s"
+    assert.equal(4, #g.ann:view().members)
+    if layer == "ufc" then assert.equal(10, fill(g, "dee")) end
+    assert.equal(0, fill(g, to)) -- bob is as slow as before
+    assert.truthy(g.ann.stack[layer]:credits():find "dee%s+%d+ left")
+  end)
+
+  story("never has more on its way to an application than it may", function()
+    group.each_seed(5, function(seed)
+      local g = members(layer, { seed = seed, loss = 0.1 })
+      g.bob:on("message", function(msg)
+        neap.sleep "3ms"
+        table.insert(g.bodies.bob, msg.body)
+      end)
+      for _, from in ipairs { "ann", "cho" } do
+        g.sim:spawn(function()
+          for _ = 1, 60 do assert(g[from]:send(BODY, { to = to })) end
+        end)
+      end
+      for _ = 1, 600 do
+        g.sim:run "1ms"
+        assert.is_true(g.bob.stack[layer].waiting.bytes <= 2 * 100000)
+      end
+      g.sim:settle()
+      assert.equal(120, #g.bodies.bob)
+      g.sim:close()
+    end)
+  end)
+
+  story("by hand takes full credits, which the real ones do not add to", function()
+    local g = members(layer)
+    local release = hold(g, "bob")
+    fill(g, to)
+    g.sim:run "10ms"
+    assert.truthy(g.ann.stack[layer]:credits():find "bob%s+0 left")
+    g.ann.stack[layer]:unblock()
+    assert.truthy(g.ann.stack[layer]:credits():find "bob%s+100000 left")
+    release()
+    g.sim:settle()
+    assert.truthy(g.ann.stack[layer]:credits():find "bob%s+100000 left")
+    assert.equal(10, fill(g, to))
+  end)
+  return stories
+end
+
+return credits
