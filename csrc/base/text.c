@@ -58,7 +58,7 @@ unsigned neap_text_distance(const char *a, const char *b)
 
 struct neap_nearest neap_nearest_to(const char *wanted)
 {
-  /* A third of the letters may be wrong, one always: beyond that a guess is more noise than help. */
+  /* A third of the letters may be wrong, one always: beyond that a guess is noise, not help. */
   unsigned tolerance = (unsigned)strlen(wanted) / 3;
   return (struct neap_nearest){.wanted = wanted, .distance = (tolerance ? tolerance : 1) + 1};
 }

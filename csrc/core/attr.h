@@ -4,7 +4,8 @@
  * change.  Numbers are uint64_t in the layer's struct (times in nanoseconds, sizes in bytes),
  * REAL is double, BOOL is bool, CHOICE is uint64_t (index into the words of `choices`), TEXT is
  * char * owned by the stack (malloc'ed by neap_attr_put).  A max of 0 is no upper bound; special
- * words may lie outside the range.  `words` names special numbers: "auto=0 tick=18446744073709551615".
+ * words may lie outside the range.  `words` names special numbers:
+ * "auto=0 tick=18446744073709551615".
  *
  * Text forms are the same at load and at run time: "500ms", "4MB", "on", "nak". */
 
@@ -88,6 +89,7 @@ const char *neap_live_text(unsigned live);
 const char *neap_quantity_text(uint64_t number, const char *unit, char *text, size_t size);
 
 /* Units: ns us ms s min h; B KB MB GB KiB MiB GiB, in either case. */
-int neap_quantity_parse(const char *text, const char *unit, uint64_t *number, char *why, size_t size);
+int neap_quantity_parse(
+  const char *text, const char *unit, uint64_t *number, char *why, size_t size);
 
 #endif

@@ -226,8 +226,8 @@ NEAP_HEADER(neap_rsvp_head, NEAP_RSVP_HEAD)
 enum { NEAP_RSVP_REQUEST = 1, NEAP_RSVP_BEACON = 2, NEAP_RSVP_RESPONSE = 3 };
 
 /* Ours, beside it (protocols 6).  An id is used again, a number never, so a late answer to an older
- * request of the same id is told apart.  (It is counted by the sender, not the seqno of the request:
- * that is not known yet when the request leaves this layer, and a fragmented one has several.) */
+ * request of the same id is told apart.  (It is counted by the sender and not the request's seqno,
+ * which is not known yet when the request leaves this layer; a fragmented one has several.) */
 #define NEAP_RSVP_OWN_HEAD(FIELD, WHEN)                                                            \
   FIELD(u8, ack_on, "0 reception, 1 completion, 2 delivery")                                       \
   FIELD(clong, number, "of the request, counted by who sent it; an answer carries it back")

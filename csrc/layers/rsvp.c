@@ -114,7 +114,7 @@ static void rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
   neap_pass_up(layer, ours ? &out : batch);
 }
 
-/* The view goes first: who is told that a send ended because somebody left must see that they did. */
+/* The view goes first: who hears that a send ended because somebody left must see that they did. */
 static void pass_view(struct neap_layer *layer, const struct neap_event *event)
 {
   struct neap_event on = *event;

@@ -1,3 +1,5 @@
+-- Synchronous sends: when they return, what they say, and what they put on the wire meanwhile.
+
 local group = require "support.group"
 local neap = require "neap"
 

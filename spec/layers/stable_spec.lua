@@ -1,3 +1,5 @@
+-- Stability: when members vote, what they may free, and what holds them back.
+
 local group = require "support.group"
 local neap = require "neap"
 
