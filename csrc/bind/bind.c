@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The userdata's environment goes below the arguments, where the functions of Lua layers find it. */
+/* The userdata's environment goes below the arguments, where the functions of Lua layers look. */
 struct neap_bind *neap_bind_enter(lua_State *L)
 {
   struct neap_bind *bind = luaL_checkudata(L, 1, "neap.world");

@@ -33,8 +33,8 @@ struct neap_hand *neap_bind_hand_new(struct neap_channel *channel)
   return hand;
 }
 
-/* The next message of the sender in this slot, now in hand; NULL when none is allowed yet.  By slot,
- * because the inbox goes with a stack that closes while its callback waits. */
+/* The next message of the sender in this slot, now in hand; NULL when none is allowed yet.  By
+ * slot, because the inbox goes with a stack that closes while its callback waits. */
 struct neap_msg *neap_bind_hand_take(struct neap_hand *hand, int slot)
 {
   struct neap_channel *channel = hand->channel;

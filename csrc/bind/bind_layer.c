@@ -8,8 +8,8 @@
  *     up(batch)  ->  in = batch  ->  lua_pcall(up)  ->  pass rising, pass falling
  *
  * An error stops the stack where it stands: messages in hand stay there, the loop and the other
- * stacks go on.  The environment table of the world holds, at 1 the traceback, at 2 who is told of a
- * failure, under each class who makes an instance. */
+ * stacks go on.  The environment table of the world holds, at 1 the traceback, at 2 who is told of
+ * a failure, under each class who makes an instance. */
 
 #include "bind/bind.h"
 

@@ -1,4 +1,4 @@
-/* bind_sim: what only a simulated world can do.  Nothing here runs a turn, but all of it may raise. */
+/* bind_sim: what only a simulated world can do.  Nothing here runs a turn; all of it may raise. */
 
 #include "bind/bind.h"
 

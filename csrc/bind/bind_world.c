@@ -204,7 +204,7 @@ static int world_sim(lua_State *L)
   return 2;
 }
 
-/* core.real(seed): the real world; no seed: one from the system.  Raises what the system refused. */
+/* core.real(seed): the real world; no seed: one from the system.  Raises what is refused. */
 static int world_real(lua_State *L)
 {
   struct neap_trail trail = {""};

@@ -1,3 +1,5 @@
+-- attrs: what is read and set through ann.stack.
+
 local members = require "support.members"
 local neap = require "neap"
 

@@ -1,3 +1,5 @@
+-- quantity: times and sizes as values.
+
 local neap = require "neap"
 local quantity = require "neap.quantity"
 

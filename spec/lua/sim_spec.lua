@@ -1,3 +1,5 @@
+-- sim: the surface of simulated worlds, on the bare wire where that is enough.
+
 local members = require "support.members"
 local neap = require "neap"
 

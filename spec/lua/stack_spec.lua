@@ -1,3 +1,5 @@
+-- stack: stack files, what is wrong with them, and how they are put together.
+
 local neap = require "neap"
 local stacks = require "neap.stack"
 

@@ -79,7 +79,7 @@ describe("h36", function()
     assert.equal(200000, got)
   end)
 
-  it("has no function by FFI that could run a turn, and none that returns 32 unsigned bits", function()
+  it("has no FFI function that could run a turn, or that returns 32 unsigned bits", function()
     local declared = core.shape()
     for _, turning in ipairs { "step", "turn", "open", "close", "set", "op" } do
       for name in declared:gmatch "neap_bind_(%w+)%s*%(" do
