@@ -107,7 +107,8 @@ describe("members in namespaces of their own #real", function()
     for n, name in ipairs(names) do
       local ns = "neap-" .. name
       sh("ip netns add " .. ns)
-      assert(sh(("ip link add p%d netns neap-bridge type veth peer name eth0 netns %s"):format(n, ns)))
+      assert(sh(("ip link add p%d netns neap-bridge type veth peer name eth0 netns %s")
+        :format(n, ns)))
       assert(sh(("ip -n neap-bridge link set p%d master sw0"):format(n)))
       assert(sh(("ip -n neap-bridge link set p%d up"):format(n)))
       assert(sh(("ip -n %s addr add 10.77.0.%d/24 dev eth0"):format(ns, n)))
@@ -225,7 +226,9 @@ describe("udp, what strangers send #real", function()
     alone({ udp = { group = "239.7.7.43:7643" } }, function(channel)
       local fd, to = socket(), place(127, 0, 0, 1, channel.udp.port_number)
       local before = channel.stack:metrics().udp
-      for _, packet in ipairs(packets) do ffi.C.sendto(fd, packet, #packet, 0, to, ffi.sizeof(to)) end
+      for _, packet in ipairs(packets) do
+        ffi.C.sendto(fd, packet, #packet, 0, to, ffi.sizeof(to))
+      end
       neap.sleep "50ms"
       ffi.C.close(fd)
       local after = channel.stack:metrics().udp
@@ -305,8 +308,9 @@ describe("opening and closing in a loop #real", function()
     neap.run(function()
       for n = 1, 200 do
         local taken = n % 10 == 0
-        local channel, code = neap.join("loop", { stack = "bare", name = "ann",
-          with = { udp = { group = "239.7.7.44:7644", port = taken and 7689 or 0, port_range = 0 } } })
+        local udp = { group = "239.7.7.44:7644", port = taken and 7689 or 0, port_range = 0 }
+        local channel, code =
+          neap.join("loop", { stack = "bare", name = "ann", with = { udp = udp } })
         assert.equal(taken, channel == nil)
         if channel then
           for m = 1, 10 do channel:send(tostring(m)) end

@@ -10,9 +10,10 @@ local function command(member, where)
   for key, value in pairs(member) do words[#words + 1] = ("%s=%s"):format(key, value) end
   table.sort(words)
   for n, word in ipairs(words) do words[n] = "'" .. word .. "'" end
-  return ("%s timeout 60 luajit -e 'package.path=\"./lua/?.lua;./lua/?/init.lua;\"..package.path "
-    .. "package.cpath=\"%s/?.so;\"..package.cpath' spec/support/real_member.lua %s"):format(
-    where and "ip netns exec " .. where or "", LIB, table.concat(words, " "))
+  local paths = 'package.path="./lua/?.lua;./lua/?/init.lua;"..package.path '
+    .. ('package.cpath="%s/?.so;"..package.cpath'):format(LIB)
+  return ("%s timeout 60 luajit -e '%s' spec/support/real_member.lua %s"):format(
+    where and "ip netns exec " .. where or "", paths, table.concat(words, " "))
 end
 
 -- Runs all at once and returns, by name, what each printed: { got = { ann = row }, attr = { ... } }.
@@ -24,7 +25,8 @@ function processes.run(members)
     for key, value in pairs(member) do
       if key ~= "ns" then words[key] = value end
     end
-    parts[#parts + 1] = ("{ %s 2>&1 | sed 's/^/%s: /'; } &"):format(command(words, where), member.name)
+    parts[#parts + 1] =
+      ("{ %s 2>&1 | sed 's/^/%s: /'; } &"):format(command(words, where), member.name)
   end
   local pipe = assert(io.popen(table.concat(parts, "\n") .. "\nwait"))
   local told, text = {}, {}

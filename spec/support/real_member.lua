@@ -40,15 +40,21 @@ local function body_of(kind, n)
   return text .. ("."):rep(asked.size - #text)
 end
 
+local done = {}
+
 local function take(msg)
+  if msg.body == "done" then
+    done[msg.from] = true
+    return
+  end
   local row = row_of(msg.from)
   local kind, n = msg.body:match "^(%a+) (%d+) "
   row[kind] = row[kind] + 1
   if tonumber(n) ~= row[kind] or #msg.body < asked.size then row.wrong = row.wrong + 1 end
 end
 
-local function complete(channel)
-  for _, name in ipairs(channel:view().members) do
+local function complete(names)
+  for _, name in ipairs(names) do
     local row = row_of(name)
     local unicasts = name == asked.name and 0 or asked.unicasts
     if row.multicasts < asked.multicasts or row.unicasts < unicasts then return false end
@@ -56,8 +62,16 @@ local function complete(channel)
   return true
 end
 
-local function report(channel)
+-- Who is still here has everything, too: nobody leaves whose messages are wanted.
+local function all_done(channel)
   for _, name in ipairs(channel:view().members) do
+    if not done[name] then return false end
+  end
+  return true
+end
+
+local function report(channel, names)
+  for _, name in ipairs(names) do
     local row = row_of(name)
     print(("got %s multicasts %d unicasts %d wrong %d"):format(name, row.multicasts, row.unicasts,
       row.wrong))
@@ -81,14 +95,17 @@ neap.run(function()
   end
   local limit = neap.now() + asked.time * 1e9
   while #channel:view().members < asked.members and neap.now() < limit do neap.sleep "10ms" end
+  local names = channel:view().members
   for n = 1, asked.multicasts do assert(channel:send(body_of("multicasts", n))) end
   for n = 1, asked.unicasts do
-    for _, name in ipairs(channel:view().members) do
+    for _, name in ipairs(names) do
       if name ~= asked.name then assert(channel:send(body_of("unicasts", n), { to = name })) end
     end
   end
-  while not complete(channel) and neap.now() < limit do neap.sleep "10ms" end
-  neap.sleep "300ms" -- Others may still want something again.
-  report(channel)
+  while not complete(names) and neap.now() < limit do neap.sleep "10ms" end
+  channel:send "done"
+  while not all_done(channel) and neap.now() < limit do neap.sleep "10ms" end
+  report(channel, names)
+  channel:leave()
   channel:close()
 end)
