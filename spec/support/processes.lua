@@ -16,7 +16,7 @@ local function command(member, where)
     where and "ip netns exec " .. where or "", paths, table.concat(words, " "))
 end
 
--- Runs all at once and returns, by name, what each printed: { got = { ann = row }, attr = { ... } }.
+-- Runs all at once and returns, by name, what each printed: { got = { ann = row }, attr = {...} }.
 -- members: a list of tables of words for spec/support/real_member.lua; `where` stands in `ns`.
 function processes.run(members)
   local parts = {}
