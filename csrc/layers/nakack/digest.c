@@ -117,7 +117,7 @@ uint64_t nakack_cap(const struct nakack *n, const struct neap_peer *peer)
     const struct neap_digest_row *row = neap_digest_find(n->holds[i].digest, peer);
     if (row && row->delivered < cap) cap = row->delivered;
   }
-  return NAKACK_MUTANT(306) ? UINT64_MAX : cap;
+  return NEAP_IS_MUTANT(306) ? UINT64_MAX : cap;
 }
 
 /* Holds came or went: what may be said is another now. */

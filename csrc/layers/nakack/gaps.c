@@ -25,7 +25,8 @@
 #define REPEAT_UNKNOWN NEAP_MS(10)
 #define REPEAT_LEAST NEAP_MS(2)
 #define SPREAD_MOST NEAP_MS(10)
-enum { PATIENCE_MOST = 6 };
+/* 64 times gap_delay, and back by half after 8 answers that were needed: guesses. */
+enum { PATIENCE_MOST = 6, USEFUL = 8 };
 
 /* ---- requests ---- */
 
@@ -61,7 +62,7 @@ static uint64_t first_delay(struct nakack *n, const struct stream *s, bool soon)
 {
   uint64_t delay = n->gap_delay, members = n->layer.view ? n->layer.view->count : 1;
   uint64_t spread = nakack_least(delay / 8 * members, SPREAD_MOST);
-  delay = nakack_least(delay << s->patience, n->xmit_interval);
+  delay = nakack_least(delay << s->patience, nakack_most(delay, n->xmit_interval));
   return (soon ? 0 : delay) + neap_chance_below(&n->layer, spread);
 }
 
@@ -99,7 +100,7 @@ void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon
   uint64_t most = s->win.low + 2 * n->window_messages; /* Nobody can have more out. */
   if (nakack_after(seqno, most)) seqno = most;
   if (nakack_after(seqno, s->told)) s->told = seqno;
-  if (NAKACK_MUTANT(302)) return;
+  if (NEAP_IS_MUTANT(302)) return;
   /* The rule of the reference asks for the announced seqno at once; the holes before it show
    * then. */
   if (soon && n->gap_delay == TICK && nakack_after(s->told, s->win.high) && !s->stopped && !s->full)
@@ -197,19 +198,29 @@ void nakack_ask_now(struct nakack *n, struct stream *s)
 
 /* ---- what comes of it ---- */
 
-void nakack_answered(struct nakack *n, struct stream *s, uint64_t seqno, bool added)
+void nakack_mended(struct nakack *n, struct stream *s, uint64_t seqno)
 {
-  if (!added) {
-    n->needless++;
-    if (s->patience < PATIENCE_MOST) s->patience++;
-    return;
-  }
   n->repaired++;
-  if (s->patience) s->patience--;
+  s->mended[seqno % NAKACK_MENDED] = seqno;
+  if (s->patience && ++s->useful >= USEFUL) {
+    s->patience--;
+    s->useful = 0;
+  }
   if (!s->probe_at || s->probe != seqno) return;
   uint64_t took = neap_now(&n->layer) - s->probe_at;
   s->rtt = s->rtt ? (7 * s->rtt + took) / 8 : nakack_most(took, 1);
   s->probe_at = 0;
+}
+
+/* The answer was needless if the original came as well, before it or after. */
+void nakack_twice(struct nakack *n, struct stream *s, uint64_t seqno, bool again)
+{
+  bool mended = s->mended[seqno % NAKACK_MENDED] == seqno;
+  n->duplicates++;
+  if (again == mended) return; /* The wire doubled one of the two. */
+  n->needless++;
+  s->useful = 0;
+  if (s->patience < PATIENCE_MOST) s->patience++;
 }
 
 /* Whoever asked from everybody asked for us too: ours counts as sent. */
@@ -217,7 +228,7 @@ void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_
 {
   uint64_t first = neap_window_missing(&s->win, s->win.hd + 1, s->seen);
   if (!s->gap.armed || n->gap_delay == TICK || !first) return;
-  if (nakack_after(from, first) || nakack_after(s->seen, to)) return;
+  if (nakack_after(from, first) || neap_window_missing(&s->win, to + 1, s->seen)) return;
   neap_timer_stop(&s->gap);
   s->asked = s->seen;
   n->spared++;

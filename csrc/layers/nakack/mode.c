@@ -98,13 +98,13 @@ void nakack_consume(struct nakack *n, struct stream *s, struct neap_msg *m, uint
   const struct neap_nak_own_head *own = neap_nak_own_head_get(m, &n->layer);
   if (own->type != NEAP_NAK_MODE || own->mode > NAKACK_ACK) {
     n->malformed++;
-  } else if ((int32_t)(own->epoch - s->epoch) > 0 || NAKACK_MUTANT(305)) {
+  } else if ((int32_t)(own->epoch - s->epoch) > 0) {
     s->epoch = own->epoch;
     s->mode = own->mode;
     n->modes++;
   }
   s->report_at = nakack_most(s->report_at, seqno);
-  if (NAKACK_MUTANT(303)) s->report_at = 0;
+  if (NEAP_IS_MUTANT(303)) s->report_at = 0;
   neap_receipt_done(s->run, seqno);
   neap_msg_free(m);
   nakack_applied(n, s); /* What nobody had to hear before is to be reported now. */

@@ -17,13 +17,6 @@
 #include "core/seqnos.h"
 #include "core/window.h"
 
-/* Compile-time faults, each with the spec that must kill it: spec/mutants.md. */
-#ifdef NEAP_MUTANT
-#define NAKACK_MUTANT(n) (NEAP_MUTANT == (n))
-#else
-#define NAKACK_MUTANT(n) false
-#endif
-
 enum {
   NAKACK_NAK, /* receivers find a loss at the tail by announcements, `stable` frees */
   NAKACK_ACK, /* the sender announces until all have reported, reports free */
@@ -34,6 +27,7 @@ enum {
   NAKACK_WINDOW_MAX = 1 << 20, /* seqnos in a window: twice the bound, and layers' own */
   NAKACK_HOLDS = 32,           /* digests given out and not yet installed by all */
   NAKACK_RECENT = 1024,        /* answered seqnos that are remembered for their hold-off */
+  NAKACK_MENDED = 64,          /* answers that are remembered of each stream */
   NAKACK_ROUND = 8,            /* requests to one sender at once; the rest at the next round */
 };
 
@@ -48,18 +42,20 @@ struct stream {
   uint8_t mode;
 
   /* what is missing */
-  uint64_t told;            /* the highest seqno somebody said there is */
-  uint64_t seen;            /* what `gap` will ask for when it is due */
-  uint64_t asked;           /* holes up to here were asked for once at least */
-  uint64_t again_to;        /* of these, what `again` will ask for when it is due */
-  uint64_t again_oldest;    /* missing at the last repeat */
-  uint64_t pause;           /* before the next `again` */
-  uint64_t since;           /* when the oldest hole was noticed; 0: there is none */
-  uint64_t rtt;             /* from asking to getting; 0 unknown */
-  uint64_t probe, probe_at; /* the seqno that measures it, and when it was asked for */
-  uint8_t patience;         /* gap_delay is doubled so often: answers were needless */
-  bool stopped;             /* what is missing is gone at its sender: a view or digest helps */
-  bool full;                /* something was dropped because the application is behind */
+  uint64_t told;                  /* the highest seqno somebody said there is */
+  uint64_t seen;                  /* what `gap` will ask for when it is due */
+  uint64_t asked;                 /* holes up to here were asked for once at least */
+  uint64_t again_to;              /* of these, what `again` will ask for when it is due */
+  uint64_t again_oldest;          /* missing at the last repeat */
+  uint64_t pause;                 /* before the next `again` */
+  uint64_t since;                 /* when the oldest hole was noticed; 0: there is none */
+  uint64_t rtt;                   /* from asking to getting; 0 unknown */
+  uint64_t probe, probe_at;       /* the seqno that measures it, and when it was asked for */
+  uint64_t mended[NAKACK_MENDED]; /* what answers brought, by seqno: the original may come too */
+  uint8_t patience;               /* gap_delay is doubled so often: answers were needless */
+  uint8_t useful;                 /* answers since the last needless one */
+  bool stopped; /* what is missing is gone at its sender: a view or digest helps */
+  bool full;    /* something was dropped because the application is behind */
   struct neap_timer gap, again;
 
   /* what we say */
@@ -193,8 +189,10 @@ void nakack_watch(struct nakack *n, struct stream *s, bool soon);
 /* Nothing is missing any more. */
 void nakack_whole(struct nakack *n, struct stream *s);
 void nakack_ask_now(struct nakack *n, struct stream *s);
-/* A retransmission came: new, or one that was not needed. */
-void nakack_answered(struct nakack *n, struct stream *s, uint64_t seqno, bool added);
+/* An answer came and was new. */
+void nakack_mended(struct nakack *n, struct stream *s, uint64_t seqno);
+/* A message came that was there; `again`: as an answer. */
+void nakack_twice(struct nakack *n, struct stream *s, uint64_t seqno, bool again);
 /* Another member asked for from .. to of this stream. */
 void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_t to);
 /* Everything up to `low` is gone at its sender. */

@@ -126,14 +126,6 @@ static bool overtake(
   return true;
 }
 
-static void twice(
-  struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, bool again)
-{
-  n->duplicates++;
-  if (again) nakack_answered(n, s, seqno, false);
-  neap_msg_free(m);
-}
-
 /* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
 static bool too_far(
   const struct nakack *n, const struct neap_window *w, uint64_t seqno, uint32_t len)
@@ -150,7 +142,8 @@ static void data(
   struct neap_window *w = &s->win;
 
   if (!nakack_after(seqno, w->hd) || neap_window_get(w, seqno)) {
-    twice(n, s, m, seqno, again);
+    nakack_twice(n, s, seqno, again);
+    neap_msg_free(m);
   } else if (too_far(n, w, seqno, m->len)) {
     n->dropped_far++;
     nakack_notice(n, s, seqno, false);
@@ -160,7 +153,7 @@ static void data(
     neap_msg_free(m);
   } else {
     n->received++;
-    if (again) nakack_answered(n, s, seqno, true);
+    if (again) nakack_mended(n, s, seqno);
     if (neap_oob(m) && !bound_to(n, m, 1)) {
       overtake(n, s, m, seqno, out);
     } else {

@@ -4,32 +4,41 @@
  *                                       3rd                          a multicast, for everybody
  *                                       from then on, or again       nothing
  *
- * The hold-off is a round trip, 1 ms at least: whoever asks again sooner has an answer on the
- * way. A message goes out in the form it first had.  What was purged is answered by PURGED(low)
- * to Neap's members, and not at all to others, who would not understand it. */
+ * A request that everybody heard is answered to everybody.  The hold-off is a round trip, 1 ms at
+ * least: whoever asks again sooner has an answer on the way.  A message goes out in the form it
+ * first had.  What was purged is answered by PURGED(low) to Neap's members, and not at all to
+ * others, who would not understand it. */
 
 #include "layers/nakack/nakack.h"
 
 #define HOLD_OFF_LEAST NEAP_MS(1)
+
 /* ---- hold-off ---- */
 
 enum verdict { NOBODY, ASKER, EVERYBODY };
 
+/* Who asks; `heard`: by everybody. */
+struct asker {
+  struct neap_peer *peer;
+  bool heard;
+};
+
 /* Who gets it this time. */
-static enum verdict judge(struct nakack *n, uint64_t seqno, const struct neap_peer *asker)
+static enum verdict judge(struct nakack *n, uint64_t seqno, struct asker asker)
 {
   struct answer *a = &n->recent[seqno % NAKACK_RECENT];
-  const struct stream *s = neap_peer_state_have(&n->layer, asker);
+  const struct stream *s = neap_peer_state_have(&n->layer, asker.peer);
   uint64_t now = neap_now(&n->layer);
   uint64_t hold_off = nakack_most(s ? s->rtt : 0, HOLD_OFF_LEAST);
-  uint32_t slot = asker->slot + 1;
+  uint32_t slot = asker.peer->slot + 1;
+  bool all = asker.heard && n->use_mcast_xmit;
 
   if (a->seqno != seqno || now - a->at >= hold_off) {
-    *a = (struct answer){.seqno = seqno, .at = now, .first = slot};
-    return ASKER;
+    *a = (struct answer){.seqno = seqno, .at = now, .first = slot, .all = all};
+    return all ? EVERYBODY : ASKER;
   }
   if (a->all || a->first == slot || a->second == slot) return NOBODY;
-  if (!a->second || !n->use_mcast_xmit) {
+  if (!all && (!a->second || !n->use_mcast_xmit)) {
     a->second = slot;
     return ASKER;
   }
@@ -70,7 +79,7 @@ static void purged(struct nakack *n, struct neap_peer *asker)
 }
 
 /* One seqno of a request; returns the bytes that went out for it. */
-static uint64_t resend(struct nakack *n, uint64_t seqno, struct neap_peer *asker)
+static uint64_t resend(struct nakack *n, uint64_t seqno, struct asker asker)
 {
   struct neap_msg *m = neap_window_get(&n->own->win, seqno);
   NEAP_ASSERT(m); /* Own streams have no gaps. */
@@ -79,7 +88,7 @@ static uint64_t resend(struct nakack *n, uint64_t seqno, struct neap_peer *asker
     n->spared++;
     return 0;
   case ASKER:
-    send_to(n, m, asker);
+    send_to(n, m, asker.peer);
     break;
   case EVERYBODY:
     send_to_all(n, m);
@@ -89,7 +98,7 @@ static uint64_t resend(struct nakack *n, uint64_t seqno, struct neap_peer *asker
 }
 
 /* A share of the window at most: what is left out is asked for again, when this has arrived. */
-static void answer(struct nakack *n, struct neap_seqnos *it, struct neap_peer *asker)
+static void answer(struct nakack *n, struct neap_seqnos *it, struct asker asker)
 {
   uint64_t budget = n->bound_bytes / 8, spent = 0, seqno;
   bool gone = false, unknown = false;
@@ -101,7 +110,7 @@ static void answer(struct nakack *n, struct neap_seqnos *it, struct neap_peer *a
     else
       spent += resend(n, seqno, asker);
   }
-  if (gone) purged(n, asker);
+  if (gone) purged(n, asker.peer);
   n->not_found += unknown;
 }
 
@@ -114,7 +123,7 @@ void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_na
     n->malformed++;
   } else if (sender->self) {
     n->reqs_received++;
-    answer(n, &it, m->from);
+    answer(n, &it, (struct asker){m->from, !m->to});
   } else {
     struct stream *s = neap_peer_state_have(&n->layer, sender);
     if (s && s->known) nakack_overheard(n, s, it.first, it.first + it.bits - 1);

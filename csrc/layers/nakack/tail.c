@@ -32,7 +32,7 @@ bool nakack_tail_due(const struct nakack *n)
 
 static bool goes_on(const struct nakack *n)
 {
-  if (NAKACK_MUTANT(304)) return n->rounds < n->max_times;
+  if (NEAP_IS_MUTANT(304)) return n->rounds < n->max_times;
   return n->rounds < n->max_times || !n->max_times || wants_report(n) || nakack_pressed(n);
 }
 

@@ -1,0 +1,138 @@
+-- JGRP-1904: the last message of a burst is lost and nobody sends anything more (H01).  Nak mode
+-- leaves no gap to see; who announces the last seqno closes it, then falls silent.
+
+local group = require "support.group"
+
+local SECOND = 1e9
+
+local function new(seed, mode, nakack)
+  local with = { retransmission = mode, xmit_interval = "200ms" }
+  for key, value in pairs(nakack or {}) do with[key] = value end
+  local g = group.new { seed = seed, with = { nakack = with, stable = { interval = "60s" } } }
+  g.sim:settle()
+  return g
+end
+
+local function burst(g)
+  for i = 1, 5 do g.ann:send(tostring(i)) end
+end
+
+-- What ann announces while f runs.
+local function announcements(g, f)
+  local before = g.ann.stack.nakack.announcements_sent
+  f()
+  return g.ann.stack.nakack.announcements_sent - before
+end
+
+describe("JGRP-1904", function()
+  for _, mode in ipairs { "nak", "ack" } do
+    it(("finds the lost end of a burst within a second, then is quiet, in %s mode"):format(mode),
+      function()
+        group.each_seed(20, function(seed)
+          local g = new(seed, mode)
+          local lost = g.sim:drop {
+            from = "ann", to = "cho", layer = "nakack", body = "5", times = 1,
+          }
+          local rounds = g.cho.stack.stable.stabilities
+          burst(g)
+          -- announce_delay, the way of the announcement, the request and the message, its spread.
+          g.sim:run "9ms"
+          assert.equal("1 2 3 4 5", g:got "cho")
+          assert.equal(1, g.sim:hits(lost))
+          assert.equal(rounds, g.cho.stack.stable.stabilities)
+          g.sim:run "991ms"
+          assert(announcements(g, function() g.sim:run "30s" end) <= 3)
+          assert.equal("1 2 3 4 5", g:got "bob")
+          g.sim:close()
+        end)
+      end)
+  end
+
+  it("announces twice in nak mode, and in ack mode until all have reported", function()
+    local nak = new(1, "nak")
+    assert.equal(2, announcements(nak, function() burst(nak); nak.sim:run "10s" end))
+    local g = new(1, "ack")
+    local acks = g.sim:drop { from = "cho", to = "ann", layer = "nakack", type = "ack", times = 6 }
+    local count = announcements(g, function() burst(g); g.sim:run "10s" end)
+    assert(g.sim:hits(acks) == 6 and count >= 4 and count <= 8, count)
+    assert.equal(0, announcements(g, function() g.sim:run "60s" end))
+    assert.equal(0, g.ann.stack.nakack.window_stored)
+  end)
+
+  it("finds it by the second announcement when the first is lost too", function()
+    for _, mode in ipairs { "nak", "ack" } do
+      local g = new(1, mode)
+      g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
+      local lost = g.sim:drop {
+        from = "ann", to = "cho", layer = "nakack", type = "highest", times = 1,
+      }
+      burst(g)
+      g.sim:run "250ms"
+      assert.equal(1, g.sim:hits(lost))
+      assert.equal("1 2 3 4 5", g:got "cho")
+    end
+  end)
+
+  it("goes on until all have reported when resend_last_seqno_max_times is 0", function()
+    local g = new(1, "nak", { resend_last_seqno_max_times = 0 })
+    g.sim:drop { from = "ann", to = "cho", layer = "nakack", type = "highest", times = 5 }
+    g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
+    burst(g)
+    g.sim:run "5s"
+    assert.equal("1 2 3 4 5", g:got "cho")
+    assert.equal(0, g.ann.stack.nakack.window_stored) -- They have reported, though it is nak mode.
+    assert.equal(0, announcements(g, function() g.sim:run "60s" end))
+  end)
+
+  it("does not announce while messages are being sent", function()
+    local g = new(1, "nak")
+    local sent = announcements(g, function()
+      for i = 1, 100 do
+        g.ann:send(tostring(i))
+        g.sim:run "20ms"
+      end
+    end)
+    assert(sent <= 1, sent)
+    assert.equal(2, announcements(g, function() g.sim:run "5s" end))
+  end)
+
+  it("announces by bytes and by hand", function()
+    local g = new(1, "nak", { announce_delay = "60s", resend_last_seqno_bytes = "10KB" })
+    assert.equal(2, announcements(g, function()
+      for _ = 1, 20 do
+        g.ann:send(("x"):rep(1024))
+        g.sim:run "1ms"
+      end
+    end))
+    assert.equal(1, announcements(g, function()
+      g.ann.stack.nakack:announce_now()
+      g.sim:run "1ms"
+    end))
+  end)
+
+  it("repairs what a full receiver dropped within one announcement once there is room", function()
+    local neap = require "neap"
+    local awake = false
+    local stack = neap.stack(function(s)
+      return s.extend("lan", { "No flow control.", s.remove "mfc", s.remove "ufc" })
+    end)
+    local g = group.new {
+      stack = stack, names = { "ann", "cho" },
+      with = { nakack = { window_bytes = "64MB", xmit_interval = "200ms" } },
+      message = function(g, name, msg)
+        while name == "cho" and not awake do neap.sleep "10ms" end
+        table.insert(g.bodies[name], #msg.body)
+      end,
+    }
+    for _ = 1, 400 do g.ann:send(("x"):rep(50000)) end -- 20 MB; 16 MB may wait.
+    g.sim:run "2s"
+    local dropped = g.cho.stack.nakack.dropped_full
+    assert(dropped > 0)
+    assert.equal(0, #g.bodies.cho)
+    awake = true
+    g.sim:run "200ms"
+    assert.equal(400, #g.bodies.cho)
+    g.sim:settle()
+    assert(g.sim:now() < 60 * SECOND)
+  end)
+end)
