@@ -17,58 +17,21 @@
  *
  * Invariant: pieces are listed from last to first; what is complete has risen. */
 
-#include "core/headers.h"
-#include "core/layer.h"
+#include "layers/frag/frag.h"
+
 #include "core/packet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* 256 bytes a piece: a message of 16 MB is then 65 536 of them, which windows have places for. */
-enum { PIECE_LEAST = 256, PIECES_MAX = 1 << 16 };
-
 static const struct neap_header frag_headers[] = {
   NEAP_HEADER_ROW("frag", NEAP_P_FRAG, 52, neap_frag_head, "one piece of a message"),
   {0},
 };
-NEAP_ADOPT(neap_frag_head, 0);
-
-/* A message of which not everything has come. */
-struct partial {
-  struct neap_link age; /* in frag.ages, or frag.spare */
-  struct partial *next; /* of the same peer */
-  struct peer *peer;
-  uint64_t id, bytes;
-  uint32_t count, have;      /* pieces in all, and here */
-  uint32_t stored, complete; /* pieces that were told of: in a buffer, with everything before */
-  uint8_t kind;              /* multicast, out-of-band, unreliable: one stream's have one */
-  bool tagged, told;         /* STORED came for a piece; went on for the whole */
-  bool risen;                /* what is left is to tell of it */
-  struct neap_msg *last;     /* pieces that came, the highest index first */
-  struct neap_msg *zero;     /* of these, the one with index 0 */
-  struct neap_msg *head;     /* tagged: a copy of piece 0, to tell of it */
-  uint64_t seqno;            /* of piece 0 */
-  int code;                  /* as its event says */
-};
-
-struct peer {
-  struct partial *first;
-};
-
-struct frag {
-  struct neap_layer layer;
-  uint64_t frag_size, max_message, max_partials, max_partial_bytes; /* params */
-  uint64_t size, partials, partial_bytes;                           /* gauges */
-  uint64_t split, pieces_sent, pieces_received, joined, encoded;    /* counters */
-  uint64_t twice, abandoned, bad;
-  uint64_t next_id, below;      /* below: the largest body that the layers there take */
-  struct partial *room;         /* max_partials of them */
-  struct neap_link ages, spare; /* in use, the oldest first; free */
-};
-
 #define AT(member) offsetof(struct frag, member)
 static const struct neap_attr frag_attrs[] = {
-  {NEAP_PARAM, "frag_size", AT(frag_size), "bytes", 60000, PIECE_LEAST, 1 << 20, .live = NEAP_NOW,
+  {NEAP_PARAM, "frag_size", AT(frag_size), "bytes", 60000, FRAG_PIECE_LEAST, 1 << 20,
+    .live = NEAP_NOW,
     .doc = "Bodies longer than this are split; see size for what is possible below. What was split "
            "already stays as it is."},
   {NEAP_PARAM, "max_message", AT(max_message), "bytes", 16u << 20, 1, 1u << 30, .live = NEAP_NOW,
@@ -77,6 +40,10 @@ static const struct neap_attr frag_attrs[] = {
     .doc = "Incomplete messages that are kept; the oldest goes when there are more."},
   {NEAP_PARAM, "max_partial_bytes", AT(max_partial_bytes), "bytes", 256u << 20, 1, UINT32_MAX,
     .live = NEAP_NOW, .doc = "The same in bytes of their pieces."},
+  {NEAP_PARAM, "partial_timeout", AT(partial_timeout), "ns", NEAP_S(240), 0, NEAP_S(86400),
+    .live = NEAP_TICK,
+    .doc = "How long an incomplete unicast of a member that left is kept, for "
+           "it may be heard again. 0: it goes with the view."},
   {NEAP_GAUGE, "size", AT(size), "bytes", .doc = "Longest piece that is sent now."},
   {NEAP_GAUGE, "partials", AT(partials), "messages", .doc = "Incomplete messages."},
   {NEAP_GAUGE, "partial_bytes", AT(partial_bytes), "bytes", .doc = "What came of them."},
@@ -92,78 +59,6 @@ static const struct neap_attr frag_attrs[] = {
   {NEAP_END},
 };
 
-/* ---- partial messages ---- */
-
-static void pieces_free(struct frag *f, struct partial *t)
-{
-  struct neap_msg *m;
-  f->partial_bytes -= t->bytes;
-  t->bytes = 0;
-  while ((m = t->last)) {
-    t->last = m->next;
-    m->next = NULL;
-    neap_msg_free(m);
-  }
-}
-
-static void partial_free(struct frag *f, struct partial *t)
-{
-  struct partial **at = &t->peer->first;
-  while (*at != t) at = &(*at)->next;
-  *at = t->next;
-  if (!t->risen) f->partials--;
-  pieces_free(f, t);
-  if (t->head) neap_msg_free(t->head);
-  neap_link_remove(&t->age);
-  *t = (struct partial){0};
-  neap_link_before(&f->spare, &t->age);
-}
-
-static void abandon(struct frag *f, struct partial *t)
-{
-  if (!t->risen) f->abandoned++;
-  partial_free(f, t);
-}
-
-static uint8_t kind_of(const struct neap_msg *m)
-{
-  unsigned to_all = !m->to, oob = neap_oob(m), loose = (m->flags & NEAP_NO_RELIABILITY) != 0;
-  return (uint8_t)(to_all | oob << 1 | loose << 2);
-}
-
-/* A Neap member sends one message after the other: an older one of the stream never goes on. */
-static void pass_over(struct frag *f, struct partial *begun, const struct neap_msg *m)
-{
-  if (neap_oob(m) || !m->from->generation) return;
-  for (struct partial *t = begun->peer->first, *next; t; t = next) {
-    next = t->next;
-    if (t->kind == begun->kind && (int64_t)(begun->id - t->id) > 0) abandon(f, t);
-  }
-}
-
-/* The message that this piece belongs to, made if need be; NULL when they do not agree. */
-static struct partial *partial_of(
-  struct frag *f, const struct neap_msg *m, const struct neap_frag_head *head)
-{
-  struct peer *p = neap_peer_state(&f->layer, m->from);
-  if (!head->count || head->count > PIECES_MAX || head->index >= head->count) return NULL;
-  for (struct partial *t = p->first; t; t = t->next)
-    if (t->id == head->id && t->kind == kind_of(m)) return t->count == head->count ? t : NULL;
-
-  if (neap_link_alone(&f->spare)) abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
-  struct partial *t = NEAP_HOLDER(f->spare.next, struct partial, age);
-  neap_link_remove(&t->age);
-  neap_link_before(&f->ages, &t->age);
-  t->peer = p;
-  t->id = head->id;
-  t->count = head->count;
-  t->kind = kind_of(m);
-  t->next = p->first;
-  p->first = t;
-  f->partials++;
-  return t;
-}
-
 /* ---- down ---- */
 
 /* The pieces of `len` bytes at `at`; each takes its part of what the message took at the gate. */
@@ -174,7 +69,7 @@ static void cut(struct frag *f, struct neap_msg *m, struct neap_slab *slab, cons
   uint32_t count = (len + size - 1) / size;
   struct neap_frag_head head = {
     .id = ++f->next_id, .count = count, .encoded = encoded, .type = m->type};
-  NEAP_ASSERT(count <= PIECES_MAX);
+  NEAP_ASSERT(count <= FRAG_PIECES_MAX);
   for (; head.index < count; head.index++) {
     bool last = head.index + 1 == count;
     struct neap_msg *piece = head.index ? neap_msg_new(m->stack) : neap_msg_clone(m);
@@ -294,7 +189,7 @@ static struct neap_msg *join(struct frag *f, struct partial *t)
   neap_slab_free(world, slab); /* The message holds it now. */
   if (whole) {
     whole->seqno = t->zero->seqno;
-    if (NEAP_IS_MUTANT(421)) pieces_free(f, t);
+    if (NEAP_IS_MUTANT(421)) frag_pieces_free(f, t);
     whole->origin = t->last; /* Freed with it, receipts and all. */
     t->last = t->zero = NULL;
     f->joined++;
@@ -303,30 +198,30 @@ static struct neap_msg *join(struct frag *f, struct partial *t)
   }
   f->partial_bytes -= t->bytes;
   t->bytes = 0;
-  pieces_free(f, t);
+  frag_pieces_free(f, t);
   return whole;
 }
 
 static struct neap_msg *piece_up(struct frag *f, struct neap_msg *m)
 {
   struct neap_frag_head head = *neap_frag_head_get(m, &f->layer);
-  struct partial *t = partial_of(f, m, &head);
+  struct partial *t = frag_partial_of(f, m, &head);
   f->pieces_received++;
   if (!t || !insert(f, t, m, head.index)) {
     ++*(t ? &f->twice : &f->bad);
     neap_msg_free(m);
     return NULL;
   }
-  if (t->have == 1) pass_over(f, t, m);
+  if (t->have == 1) frag_pass_over(f, t, m);
   struct neap_msg *whole = NULL;
   if (t->have == t->count) {
     whole = join(f, t);
     f->partials--;
     t->risen = true;
-    if (!t->tagged || t->complete == t->count) partial_free(f, t);
+    if (!t->tagged || t->complete == t->count) frag_partial_free(f, t);
   }
   while (f->partial_bytes > f->max_partial_bytes)
-    abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
+    frag_abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
   return whole;
 }
 
@@ -366,7 +261,7 @@ static void tell(struct frag *f, struct partial *t, bool all)
 static void stored(struct frag *f, const struct neap_event *event)
 {
   const struct neap_frag_head *head = neap_frag_head_get(event->msg, &f->layer);
-  struct partial *t = partial_of(f, event->msg, head);
+  struct partial *t = frag_partial_of(f, event->msg, head);
   if (!t) return; /* Its message will be found bad. */
   t->tagged = true;
   if (!head->index && !t->head) {
@@ -379,7 +274,7 @@ static void stored(struct frag *f, const struct neap_event *event)
   if (event->flag) t->complete++;
   if (t->complete == t->count && t->head) {
     tell(f, t, true);
-    if (t->risen) partial_free(f, t);
+    if (t->risen) frag_partial_free(f, t);
   } else if (t->stored == t->count && t->head && !t->told) {
     tell(f, t, false);
   }
@@ -389,6 +284,7 @@ static enum neap_verdict frag_event(struct neap_layer *layer, struct neap_event 
 {
   struct frag *f = (struct frag *)layer;
   (void)up;
+  if (event->kind == NEAP_EVENT_VIEW) frag_view(f);
   if (event->kind != NEAP_EVENT_SENT && event->kind != NEAP_EVENT_STORED) return NEAP_PASS;
   const struct neap_frag_head *head = neap_frag_head_get(event->msg, layer);
   if (!head) return NEAP_PASS;
@@ -402,7 +298,7 @@ static enum neap_verdict frag_event(struct neap_layer *layer, struct neap_event 
 static void size_set(struct frag *f)
 {
   f->size = f->frag_size < f->below ? f->frag_size : f->below;
-  if (f->size * PIECES_MAX < f->max_message) f->size = f->max_message / PIECES_MAX + 1;
+  if (f->size * FRAG_PIECES_MAX < f->max_message) f->size = f->max_message / FRAG_PIECES_MAX + 1;
   f->layer.stack->max_body = f->max_message;
 }
 
@@ -411,6 +307,7 @@ static int frag_open(struct neap_layer *layer, struct neap_trail *trail)
   struct frag *f = (struct frag *)layer;
   neap_link_init(&f->ages);
   neap_link_init(&f->spare);
+  neap_timer_init_background(layer, &f->departed, frag_departed);
   f->room = calloc(f->max_partials, sizeof *f->room);
   if (!f->room)
     return neap_trail(trail, NEAP_MEMORY, "%u partial messages", (unsigned)f->max_partials);
@@ -426,19 +323,12 @@ static void frag_changed(struct neap_layer *layer, const struct neap_attr *attr)
   size_set((struct frag *)layer);
 }
 
-/* A member left: what it did not finish goes with it. */
-static void frag_peer_gone(struct neap_layer *layer, struct neap_peer *peer, void *state)
-{
-  struct peer *p = state;
-  (void)peer;
-  while (p->first) abandon((struct frag *)layer, p->first);
-}
-
 static void frag_close(struct neap_layer *layer)
 {
   struct frag *f = (struct frag *)layer;
+  neap_timer_stop(&f->departed);
   while (!neap_link_alone(&f->ages))
-    partial_free(f, NEAP_HOLDER(f->ages.next, struct partial, age));
+    frag_partial_free(f, NEAP_HOLDER(f->ages.next, struct partial, age));
   free(f->room);
 }
 
@@ -447,7 +337,8 @@ static int frag_clear(struct neap_layer *layer, const char *argument, char *out)
   struct frag *f = (struct frag *)layer;
   (void)argument;
   snprintf(out, NEAP_OP_TEXT, "%u", (unsigned)f->partials);
-  while (!neap_link_alone(&f->ages)) abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
+  while (!neap_link_alone(&f->ages))
+    frag_abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
   return 0;
 }
 
@@ -486,7 +377,6 @@ const struct neap_class neap_frag = {
   .gives = "frag",
   .size = sizeof(struct frag),
   .peer_size = sizeof(struct peer),
-  .peer_gone = frag_peer_gone,
   .headers = frag_headers,
   .attrs = frag_attrs,
   .ops = frag_ops,

@@ -144,8 +144,8 @@ describe("frag", function()
     nothing_left(g)
   end)
 
-  it("forgets what a leaver did not finish", function()
-    local g = group.new { with = { frag = { frag_size = "1KB" },
+  it("forgets in time what a leaver did not finish", function()
+    local g = group.new { with = { frag = { frag_size = "1KB", partial_timeout = "30s" },
       fd_all = { timeout = "4s", interval = "1s" } } }
     g.sim:drop { from = "ann", to = "bob", layer = "frag", index = 3 }
     g.ann:send(body_of(6000, 1), { to = "bob" })
@@ -154,8 +154,28 @@ describe("frag", function()
     g.sim:kill "ann"
     g.sim:run "20s"
     assert.equal(2, #g.bob:view().members)
+    assert.equal(0, g.bob.stack.frag.abandoned) -- It may be heard again.
+    g.sim:run "40s"
     assert.equal(1, g.bob.stack.frag.abandoned)
     nothing_left(g, { "bob", "cho" })
+  end)
+
+  it("leaves no hole in what a member sends that was given up and is heard again", function()
+    local g = group.new { with = { frag = { frag_size = "1KB" },
+      fd_all = { timeout = "4s", interval = "1s" } } }
+    local rule = g.sim:drop { from = "ann", to = "bob", layer = "frag", index = 3 }
+    local bodies = { body_of(6000, 1), "after it" }
+    for _, body in ipairs(bodies) do g.ann:send(body, { to = "bob" }) end
+    g.sim:run "20ms"
+    assert.equal(1, g.bob.stack.frag.partials)
+    g.sim:pause "ann"
+    g.sim:run "20s"
+    assert.equal(2, #g.bob:view().members)
+    g.sim:clear(rule)
+    g.sim:resume "ann" -- It sends again what was not acknowledged, before it learns of its fate.
+    g.sim:run "20s"
+    assert.same(bodies, g.bodies.bob)
+    assert.equal(0, g.bob.stack.frag.partials)
   end)
 
   it("forgets what a reset connection did not finish, with the next message", function()
