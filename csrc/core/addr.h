@@ -73,7 +73,7 @@ bool neap_addr_parse(const char *text, struct neap_addr *a);
 void neap_read_addr(struct neap_reader *r, struct neap_addr *a);
 void neap_write_addr(struct neap_writer *w, const struct neap_addr *a);
 
-/* Passes over the content of an address object of this class; NEAP_FAULT_ADDRESS for another one. */
+/* Passes over the content of an address object of this class; NEAP_FAULT_ADDRESS for another. */
 void neap_skip_addr_class(struct neap_reader *r, uint16_t class);
 
 /* The form without a kind byte that greetings and some headers use. */

@@ -151,243 +151,228 @@ static void skip_frames(struct neap_reader *r)
   }
 }
 
-/* What stands before the parts of a form, and says whether they are there. */
-enum lead { BARE, FLAG, COUNT16, COUNT32 };
+/* ---- one row per form ---- */
 
-struct part {
+enum how {
+  BIG,        /* `width` bytes, big-endian */
+  FLAG,       /* one byte, 0 or 1 */
+  COMPRESSED, /* of `width` bytes at most */
+  PAIR,
+  ADDR,
+  PLACE,     /* an address without its kind byte */
+  PLACE_OPT, /* a flag and, if it is set, that */
+  STR,       /* a flag and, if it is set, a length of `width` bytes and a text */
+  TEXT,      /* a length of `width` bytes and a text */
+  TEXT_OPT,  /* the same; -1 is none */
+  BARE,      /* parts: as they are */
+  FLAGGED,   /* a flag and, if it is set, parts */
+  LISTED,    /* parts that begin with a count of `width` bytes; none is -1 if that is 2, else 0 */
+};
+
+struct form {
+  enum how how;
+  unsigned width;
   void (*skip)(struct neap_reader *r);
-  enum lead lead;
 };
 
-static const struct part parts[NEAP_FORM_COUNT] = {
-  [NEAP_FORM_addrs] = {skip_addrs, COUNT16},
-  [NEAP_FORM_addrs32] = {skip_addrs32, COUNT32},
-  [NEAP_FORM_view_id] = {skip_view_id, BARE},
-  [NEAP_FORM_view_id_opt] = {skip_view_id, FLAG},
-  [NEAP_FORM_view] = {skip_view, BARE},
-  [NEAP_FORM_view_opt] = {skip_any_view, FLAG},
-  [NEAP_FORM_merge_view] = {skip_merge_view, BARE},
-  [NEAP_FORM_subviews] = {skip_subviews, BARE},
-  [NEAP_FORM_delta_view] = {skip_delta_view, BARE},
-  [NEAP_FORM_digest] = {skip_digest, BARE},
-  [NEAP_FORM_digest_opt] = {skip_digest, FLAG},
-  [NEAP_FORM_seq2s] = {skip_pairs, BARE},
-  [NEAP_FORM_seqnos] = {skip_seqnos, BARE},
-  [NEAP_FORM_frames] = {skip_frames, BARE},
+static const struct form forms[NEAP_FORM_COUNT] = {
+  [NEAP_FORM_i8] = {BIG, 1, NULL},
+  [NEAP_FORM_u8] = {BIG, 1, NULL},
+  [NEAP_FORM_i16] = {BIG, 2, NULL},
+  [NEAP_FORM_u16] = {BIG, 2, NULL},
+  [NEAP_FORM_i32] = {BIG, 4, NULL},
+  [NEAP_FORM_u32] = {BIG, 4, NULL},
+  [NEAP_FORM_i64] = {BIG, 8, NULL},
+  [NEAP_FORM_flag] = {FLAG, 1, NULL},
+  [NEAP_FORM_cint] = {COMPRESSED, 4, NULL},
+  [NEAP_FORM_clong] = {COMPRESSED, 8, NULL},
+  [NEAP_FORM_seq2] = {PAIR, 0, NULL},
+  [NEAP_FORM_addr] = {ADDR, 0, NULL},
+  [NEAP_FORM_ip] = {PLACE, 0, NULL},
+  [NEAP_FORM_ip_opt] = {PLACE_OPT, 0, NULL},
+  [NEAP_FORM_str] = {STR, 2, NULL},
+  [NEAP_FORM_utf] = {TEXT, 2, NULL},
+  [NEAP_FORM_ascii] = {TEXT_OPT, 2, NULL},
+  [NEAP_FORM_bytes] = {TEXT_OPT, 4, NULL},
+  [NEAP_FORM_addrs] = {LISTED, 2, skip_addrs},
+  [NEAP_FORM_addrs32] = {LISTED, 4, skip_addrs32},
+  [NEAP_FORM_view_id] = {BARE, 0, skip_view_id},
+  [NEAP_FORM_view_id_opt] = {FLAGGED, 0, skip_view_id},
+  [NEAP_FORM_view] = {BARE, 0, skip_view},
+  [NEAP_FORM_view_opt] = {FLAGGED, 0, skip_any_view},
+  [NEAP_FORM_merge_view] = {BARE, 0, skip_merge_view},
+  [NEAP_FORM_subviews] = {BARE, 0, skip_subviews},
+  [NEAP_FORM_delta_view] = {BARE, 0, skip_delta_view},
+  [NEAP_FORM_digest] = {BARE, 0, skip_digest},
+  [NEAP_FORM_digest_opt] = {FLAGGED, 0, skip_digest},
+  [NEAP_FORM_seq2s] = {BARE, 0, skip_pairs},
+  [NEAP_FORM_seqnos] = {BARE, 0, skip_seqnos},
+  [NEAP_FORM_frames] = {BARE, 0, skip_frames},
 };
 
-static struct neap_slice read_parts(struct neap_reader *r, const struct part *part)
+static const struct form *form_of(enum neap_form form)
 {
-  struct neap_slice none = {0};
-  if (part->lead == FLAG && !read_flag(r)) return none;
-  const uint8_t *start = r->at;
-  part->skip(r);
-  if (r->fault) return none;
-  uint32_t len = (uint32_t)(r->at - start);
-  if (part->lead == COUNT16 && len == 2 && start[0] == 0xff) return none;
-  return (struct neap_slice){start, len};
+  NEAP_ASSERT(form < NEAP_FORM_COUNT);
+  return &forms[form];
 }
 
-static void write_parts(struct neap_writer *w, const struct part *part, struct neap_slice slice)
+/* ---- numbers, as wide in the struct as on the wire ---- */
+
+static void store(void *at, uint64_t number, unsigned width)
 {
-  switch (part->lead) {
-  case BARE:
-    NEAP_ASSERT(slice.at);
-    break;
-  case FLAG:
-    neap_write_u8(w, slice.at != NULL);
-    break;
-  case COUNT16:
-    if (!slice.at) neap_write_u16(w, 0xffff);
-    break;
-  case COUNT32:
-    if (!slice.at) neap_write_u32(w, 0);
-    break;
-  }
-  neap_write_bytes(w, slice.at, slice.len);
+  if (width == 1) *(uint8_t *)at = (uint8_t)number;
+  if (width == 2) *(uint16_t *)at = (uint16_t)number;
+  if (width == 4) *(uint32_t *)at = (uint32_t)number;
+  if (width == 8) *(uint64_t *)at = number;
 }
 
-static uint32_t parts_size(const struct part *part, struct neap_slice slice)
+static uint64_t load(const void *at, unsigned width)
 {
-  static const uint8_t none[] = {[BARE] = 0, [FLAG] = 1, [COUNT16] = 2, [COUNT32] = 4};
-  if (part->lead == FLAG) return 1 + slice.len;
-  return slice.at ? slice.len : none[part->lead];
+  if (width == 1) return *(const uint8_t *)at;
+  if (width == 2) return *(const uint16_t *)at;
+  return width == 4 ? *(const uint32_t *)at : *(const uint64_t *)at;
 }
 
-/* ---- texts: a length, then bytes ---- */
+/* ---- texts and parts: slices ---- */
 
-static struct neap_slice read_text(struct neap_reader *r, int64_t len)
+/* Lengths that can be none are signed. */
+static uint32_t text_most(const struct form *form)
 {
-  if (len == -1) return (struct neap_slice){0};
-  if (len < 0 || (uint64_t)len > neap_left(r)) {
+  if (form->width == 4) return INT32_MAX;
+  return form->how == TEXT_OPT ? INT16_MAX : UINT16_MAX;
+}
+
+static struct neap_slice read_text(struct neap_reader *r, const struct form *form)
+{
+  uint64_t len = neap_read_big(r, form->width), none = form->width == 2 ? UINT16_MAX : UINT32_MAX;
+  if (form->how == TEXT_OPT && len == none) return (struct neap_slice){0};
+  if (len > text_most(form) || len > neap_left(r)) {
     neap_fault(r, NEAP_FAULT_LENGTH);
     return (struct neap_slice){0};
   }
-  return neap_read_slice(r, (size_t)len);
+  return neap_read_slice(r, len);
 }
 
-static void write_text(struct neap_writer *w, unsigned width, struct neap_slice text)
+static void write_text(struct neap_writer *w, const struct form *form, struct neap_slice text)
 {
-  if (width == 2 && text.len > UINT16_MAX) text.len = UINT16_MAX;
-  neap_write_big(w, text.len, width);
+  NEAP_ASSERT(text.len <= text_most(form));
+  neap_write_big(w, text.len, form->width);
   neap_write_bytes(w, text.at, text.len);
+}
+
+static struct neap_slice read_parts(struct neap_reader *r, const struct form *form)
+{
+  struct neap_slice none = {0};
+  if (form->how == FLAGGED && !read_flag(r)) return none;
+  const uint8_t *start = r->at;
+  form->skip(r);
+  if (r->fault) return none;
+  uint32_t len = (uint32_t)(r->at - start);
+  if (form->how == LISTED && form->width == 2 && start[0] == 0xff) return none;
+  return (struct neap_slice){start, len};
+}
+
+static void write_parts(struct neap_writer *w, const struct form *form, struct neap_slice slice)
+{
+  NEAP_ASSERT(slice.at || form->how != BARE);
+  if (form->how == FLAGGED) neap_write_u8(w, slice.at != NULL);
+  if (form->how == LISTED && !slice.at)
+    neap_write_big(w, form->width == 2 ? UINT16_MAX : 0, form->width);
+  neap_write_bytes(w, slice.at, slice.len);
 }
 
 /* ---- one field ---- */
 
-void neap_form_read(struct neap_reader *r, enum neap_form form, void *at)
+void neap_form_read(struct neap_reader *r, enum neap_form which, void *at)
 {
+  const struct form *form = form_of(which);
   struct neap_slice *slice = at;
   struct neap_addr *addr = at;
-  struct neap_seq2 *pair = at;
 
-  switch (form) {
-  case NEAP_FORM_i8:
-  case NEAP_FORM_u8:
-    *(uint8_t *)at = neap_read_u8(r);
+  switch (form->how) {
+  case BIG:
+    store(at, neap_read_big(r, form->width), form->width);
     break;
-  case NEAP_FORM_i16:
-  case NEAP_FORM_u16:
-    *(uint16_t *)at = neap_read_u16(r);
-    break;
-  case NEAP_FORM_i32:
-  case NEAP_FORM_u32:
-    *(uint32_t *)at = neap_read_u32(r);
-    break;
-  case NEAP_FORM_i64:
-    *(uint64_t *)at = neap_read_u64(r);
-    break;
-  case NEAP_FORM_flag:
+  case FLAG:
     *(bool *)at = read_flag(r);
     break;
-  case NEAP_FORM_cint:
-    *(uint32_t *)at = neap_read_cint(r);
+  case COMPRESSED:
+    store(at, neap_read_compressed(r, form->width), form->width);
     break;
-  case NEAP_FORM_clong:
-    *(uint64_t *)at = neap_read_clong(r);
+  case PAIR:
+    neap_read_seq2(r, &((struct neap_seq2 *)at)->a, &((struct neap_seq2 *)at)->b);
     break;
-  case NEAP_FORM_seq2:
-    neap_read_seq2(r, &pair->a, &pair->b);
-    break;
-  case NEAP_FORM_addr:
+  case ADDR:
     neap_read_addr(r, addr);
     break;
-  case NEAP_FORM_ip:
+  case PLACE:
     neap_read_ip(r, addr);
     break;
-  case NEAP_FORM_ip_opt:
+  case PLACE_OPT:
     addr->kind = NEAP_ADDR_NONE;
     if (read_flag(r)) neap_read_ip(r, addr);
     break;
-  case NEAP_FORM_str:
-    if (read_flag(r)) *slice = read_text(r, neap_read_u16(r));
+  case STR:
+    *slice = read_flag(r) ? read_text(r, form) : (struct neap_slice){0};
     break;
-  case NEAP_FORM_utf:
-    *slice = read_text(r, neap_read_u16(r));
+  case TEXT:
+  case TEXT_OPT:
+    *slice = read_text(r, form);
     break;
-  case NEAP_FORM_ascii:
-    *slice = read_text(r, (int16_t)neap_read_u16(r));
+  case BARE:
+  case FLAGGED:
+  case LISTED:
+    *slice = read_parts(r, form);
     break;
-  case NEAP_FORM_bytes:
-    *slice = read_text(r, (int32_t)neap_read_u32(r));
-    break;
-  case NEAP_FORM_addrs:
-  case NEAP_FORM_addrs32:
-  case NEAP_FORM_view_id:
-  case NEAP_FORM_view_id_opt:
-  case NEAP_FORM_view:
-  case NEAP_FORM_view_opt:
-  case NEAP_FORM_merge_view:
-  case NEAP_FORM_subviews:
-  case NEAP_FORM_delta_view:
-  case NEAP_FORM_digest:
-  case NEAP_FORM_digest_opt:
-  case NEAP_FORM_seq2s:
-  case NEAP_FORM_seqnos:
-  case NEAP_FORM_frames:
-    *slice = read_parts(r, &parts[form]);
-    break;
-  case NEAP_FORM_COUNT:
-    NEAP_ASSERT(form < NEAP_FORM_COUNT);
   }
 }
 
-void neap_form_write(struct neap_writer *w, enum neap_form form, const void *at)
+void neap_form_write(struct neap_writer *w, enum neap_form which, const void *at)
 {
+  const struct form *form = form_of(which);
   const struct neap_slice *slice = at;
   const struct neap_addr *addr = at;
   const struct neap_seq2 *pair = at;
 
-  switch (form) {
-  case NEAP_FORM_i8:
-  case NEAP_FORM_u8:
-    neap_write_u8(w, *(const uint8_t *)at);
+  switch (form->how) {
+  case BIG:
+    neap_write_big(w, load(at, form->width), form->width);
     break;
-  case NEAP_FORM_i16:
-  case NEAP_FORM_u16:
-    neap_write_u16(w, *(const uint16_t *)at);
-    break;
-  case NEAP_FORM_i32:
-  case NEAP_FORM_u32:
-    neap_write_u32(w, *(const uint32_t *)at);
-    break;
-  case NEAP_FORM_i64:
-    neap_write_u64(w, *(const uint64_t *)at);
-    break;
-  case NEAP_FORM_flag:
+  case FLAG:
     neap_write_u8(w, *(const bool *)at);
     break;
-  case NEAP_FORM_cint:
-    neap_write_cint(w, *(const uint32_t *)at);
+  case COMPRESSED:
+    neap_write_clong(w, load(at, form->width));
     break;
-  case NEAP_FORM_clong:
-    neap_write_clong(w, *(const uint64_t *)at);
-    break;
-  case NEAP_FORM_seq2:
+  case PAIR:
     neap_write_seq2(w, pair->a, pair->b);
     break;
-  case NEAP_FORM_addr:
+  case ADDR:
     neap_write_addr(w, addr);
     break;
-  case NEAP_FORM_ip:
+  case PLACE:
     neap_write_ip(w, addr);
     break;
-  case NEAP_FORM_ip_opt:
+  case PLACE_OPT:
     neap_write_u8(w, !neap_addr_none(addr));
     if (!neap_addr_none(addr)) neap_write_ip(w, addr);
     break;
-  case NEAP_FORM_str:
+  case STR:
     neap_write_u8(w, slice->at != NULL);
-    if (slice->at) write_text(w, 2, *slice);
+    if (slice->at) write_text(w, form, *slice);
     break;
-  case NEAP_FORM_utf:
-    write_text(w, 2, *slice);
-    break;
-  case NEAP_FORM_ascii:
-  case NEAP_FORM_bytes:
-    if (slice->at)
-      write_text(w, form == NEAP_FORM_ascii ? 2 : 4, *slice);
+  case TEXT:
+  case TEXT_OPT:
+    if (slice->at || form->how == TEXT)
+      write_text(w, form, *slice);
     else
-      neap_write_big(w, UINT32_MAX, form == NEAP_FORM_ascii ? 2 : 4);
+      neap_write_big(w, UINT32_MAX, form->width);
     break;
-  case NEAP_FORM_addrs:
-  case NEAP_FORM_addrs32:
-  case NEAP_FORM_view_id:
-  case NEAP_FORM_view_id_opt:
-  case NEAP_FORM_view:
-  case NEAP_FORM_view_opt:
-  case NEAP_FORM_merge_view:
-  case NEAP_FORM_subviews:
-  case NEAP_FORM_delta_view:
-  case NEAP_FORM_digest:
-  case NEAP_FORM_digest_opt:
-  case NEAP_FORM_seq2s:
-  case NEAP_FORM_seqnos:
-  case NEAP_FORM_frames:
-    write_parts(w, &parts[form], *slice);
+  case BARE:
+  case FLAGGED:
+  case LISTED:
+    write_parts(w, form, *slice);
     break;
-  case NEAP_FORM_COUNT:
-    NEAP_ASSERT(form < NEAP_FORM_COUNT);
   }
 }
 
@@ -399,60 +384,36 @@ static uint32_t addr_size(const struct neap_addr *addr)
   return 1 + addr->raw.len;
 }
 
-uint32_t neap_form_size(enum neap_form form, const void *at)
+uint32_t neap_form_size(enum neap_form which, const void *at)
 {
+  const struct form *form = form_of(which);
   const struct neap_slice *slice = at;
   const struct neap_addr *addr = at;
   const struct neap_seq2 *pair = at;
 
-  switch (form) {
-  case NEAP_FORM_i8:
-  case NEAP_FORM_u8:
-  case NEAP_FORM_flag:
-    return 1;
-  case NEAP_FORM_i16:
-  case NEAP_FORM_u16:
-    return 2;
-  case NEAP_FORM_i32:
-  case NEAP_FORM_u32:
-    return 4;
-  case NEAP_FORM_i64:
-    return 8;
-  case NEAP_FORM_cint:
-    return 1 + neap_compressed_width(*(const uint32_t *)at);
-  case NEAP_FORM_clong:
-    return 1 + neap_compressed_width(*(const uint64_t *)at);
-  case NEAP_FORM_seq2: /* A zero beside a number takes a byte: at most one more than the sum. */
+  switch (form->how) {
+  case BIG:
+  case FLAG:
+    return form->width;
+  case COMPRESSED:
+    return 1 + neap_compressed_width(load(at, form->width));
+  case PAIR: /* A zero beside a number takes a byte: at most one more than the sum. */
     return 2 + neap_compressed_width(pair->a) + neap_compressed_width(pair->b - pair->a);
-  case NEAP_FORM_ip:
+  case PLACE:
     return 3u + addr->size + (addr->size == 16 ? 4 : 0);
-  case NEAP_FORM_addr:
-  case NEAP_FORM_ip_opt: /* its flag instead of the kind byte */
+  case ADDR:
+  case PLACE_OPT: /* its flag instead of the kind byte */
     return addr_size(addr);
-  case NEAP_FORM_str:
-    return 3 + slice->len;
-  case NEAP_FORM_utf:
-  case NEAP_FORM_ascii:
-    return 2 + slice->len;
-  case NEAP_FORM_bytes:
-    return 4 + slice->len;
-  case NEAP_FORM_addrs:
-  case NEAP_FORM_addrs32:
-  case NEAP_FORM_view_id:
-  case NEAP_FORM_view_id_opt:
-  case NEAP_FORM_view:
-  case NEAP_FORM_view_opt:
-  case NEAP_FORM_merge_view:
-  case NEAP_FORM_subviews:
-  case NEAP_FORM_delta_view:
-  case NEAP_FORM_digest:
-  case NEAP_FORM_digest_opt:
-  case NEAP_FORM_seq2s:
-  case NEAP_FORM_seqnos:
-  case NEAP_FORM_frames:
-    return parts_size(&parts[form], *slice);
-  case NEAP_FORM_COUNT:
-    break;
+  case STR:
+    return 1 + form->width + slice->len;
+  case TEXT:
+  case TEXT_OPT:
+  case LISTED:
+    return form->width + slice->len;
+  case BARE:
+    return slice->len;
+  case FLAGGED:
+    return 1 + slice->len;
   }
   neap_assert_failed("a form of the list", __FILE__, __LINE__);
 }

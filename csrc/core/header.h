@@ -37,13 +37,13 @@
  *     view_id     struct neap_slice    address, clong;  view_id_opt: behind a flag
  *     view        struct neap_slice    view id, addrs;  view_opt: flag, flag is-merge, view
  *     merge_view  struct neap_slice    view, subviews
- *     subviews    struct neap_slice    i16 count, each: place, i64 number, i16 members, their places
+ *     subviews    struct neap_slice    i16 count, each: place, i64 number, i16 members, places
  *                                      (place: i16 index in the list; -1: an address follows)
  *     delta_view  struct neap_slice    two view ids, addrs that left, addrs that joined
  *     digest      struct neap_slice    addrs, a seq2 each;  digest_opt: behind a flag
  *     seq2s       struct neap_slice    i16 count, a seq2 each (a digest without members)
  *     seqnos      struct neap_slice    i32 bits, i64 first, ceil(bits/64) words
- *     frames      struct neap_slice    i16 count, each: str class, str method, str file, cint line */
+ *     frames      struct neap_slice    i16 count, each: str class, method and file, cint line */
 
 #ifndef NEAP_CORE_HEADER_H
 #define NEAP_CORE_HEADER_H
@@ -147,7 +147,8 @@ enum { NEAP_HEADER_MAX = 512 };
 
 #define NEAP_MEMBER(form, name, doc) neap_form_##form name;
 #define NEAP_MEMBER_WHEN(form, name, on, when, doc) neap_form_##form name;
-#define NEAP_ROW(form, name, doc) {#name, doc, offsetof(neap_here, name), NEAP_FORM_##form, 0, 0, 0},
+#define NEAP_ROW(form, name, doc)                                                                  \
+  {#name, doc, offsetof(neap_here, name), NEAP_FORM_##form, 0, 0, 0},
 #define NEAP_ROW_WHEN(form, name, on, when, doc)                                                   \
   {#name, doc, offsetof(neap_here, name), NEAP_FORM_##form, sizeof(((neap_here *)0)->on),          \
     offsetof(neap_here, on), when},

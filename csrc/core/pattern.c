@@ -249,7 +249,7 @@ static void mask_first(uint64_t *mask, uint32_t len)
   mask[1] = low_bytes[len < 8 ? 0 : len < 16 ? len - 8 : 8];
 }
 
-/* ORDER: copying a slot by blocks overwrites what is behind it, so the last in memory comes last. */
+/* ORDER: copying a slot by blocks overwrites what is behind it: the last in memory comes last. */
 static void sort_slots(struct neap_pattern *p)
 {
   for (uint32_t i = 1; i < p->slot_count; i++) {

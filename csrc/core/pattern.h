@@ -1,15 +1,15 @@
 /* pattern: the hot form of a message, learned from one that went the long way.
  *
- * In a stream nearly every message is the one before with another seqno and another body.  A pattern
- * keeps what stays the same as words, so that such a message is compared and copied instead of being
- * read or written field by field:
+ * In a stream nearly every message is the one before with another seqno and another body.  A
+ * pattern keeps what stays the same as words, so that such a message is compared and copied instead
+ * of being read or written field by field:
  *
  *     type lead flags count nakack MSG | seqno | tp cluster flag | length  body
  *     \________ front _______________/   number  \____ back ____/
  *
  * Reading: front and back of the packet equal the pattern's; the head is a copy of the pattern's
- * with its own number.  Writing: the head equals the pattern's but for the number; front, number and
- * back are copied out.  Whatever does not match goes the long way, which alone finds faults.
+ * with its own number.  Writing: the head equals the pattern's but for the number; front, number
+ * and back are copied out.  Whatever does not match goes the long way, which alone finds faults.
  *
  * A pattern has exactly one compressed number, a body of bytes and no addresses in front. */
 
@@ -84,7 +84,7 @@ static inline void neap_patterns_rebase(struct neap_patterns *patterns)
 bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m,
   uint8_t *order, uint8_t *count);
 
-/* Writes one message of a list if a pattern fits and there is room; otherwise nothing is touched. */
+/* Writes one message of a list if a pattern fits and there is room; else nothing is touched. */
 bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m);
 
