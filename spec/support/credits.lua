@@ -55,15 +55,15 @@ function credits.stories(layer)
     g.sim:run "1s"
     assert.equal(0, fill(g, to)) -- received, reported or not: the application has not taken it
     assert.equal(100000, g.bob.stack[layer].waiting.bytes)
-    release(5)
+    release(4)
     g.sim:run "100ms"
-    assert.equal(0, fill(g, to)) -- given back when no more than 40 of 100 KB are left
+    assert.equal(0, fill(g, to)) -- given back when no more than half is left
     release(1)
     g.sim:run "100ms"
-    assert.equal(6, fill(g, to))
+    assert.equal(5, fill(g, to))
     release()
     g.sim:settle()
-    assert.equal(16, #g.bodies.bob)
+    assert.equal(15, #g.bodies.bob)
     assert.equal(0, g.bob.stack[layer].waiting.bytes)
   end)
 
@@ -129,6 +129,18 @@ function credits.stories(layer)
       assert.is_true(ok)
     end
     assert.is_true(fill(g, to) > 0)
+  end)
+
+  story("never waits for credits that nobody gives, whatever the sizes", function()
+    for _, size in ipairs { 20000, 33334, 49999, 50001, 66000, 99999, 150000 } do
+      local g = members(layer, { with = { frag = { frag_size = "7KB" } } })
+      g:call(function()
+        for _ = 1, 20 do assert(g.ann:send(("x"):rep(size), { to = to })) end
+      end)
+      g.sim:settle()
+      assert.equal(20, #g.bodies.bob)
+      assert.equal(0, g.ann.stack[layer].requests_sent, size)
+    end
   end)
 
   story("heals credits that got lost, after max_block_time", function()

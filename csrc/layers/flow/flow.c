@@ -13,7 +13,8 @@ const struct neap_attr neap_flow_attrs[] = {
            "the same. Lowered, what is on its way stays on its way."},
   {NEAP_PARAM, "min_threshold", AT(min_threshold), "", 400000, 0, 900000, .type = NEAP_REAL,
     .live = NEAP_NOW,
-    .doc = "A receiver gives credits back when a sender has no more than this share left."},
+    .doc =
+      "A receiver gives credits back when a sender has no more than this share left, or half."},
   {NEAP_PARAM, "min_credits", AT(min_credits), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
     .words = "auto=0", .doc = "The same in bytes, instead of min_threshold. auto: as that says."},
   {NEAP_PARAM, "max_block_time", AT(max_block_time), "ns", NEAP_S(5), 0, NEAP_S(3600),
@@ -110,12 +111,15 @@ static void tell(struct neap_flow *f, struct neap_credit *c, unsigned type, uint
 
 /* ---- as a receiver ---- */
 
-/* Gives back what is done with, once it is worth a message. */
+/* Gives back what is done with, once it is worth a message.  Half is always worth one: the gate
+ * admits a message that is larger than the room when half of the credits are there, and who waits
+ * for that has sent more than the other half. */
 static void replenish(struct neap_flow *f, struct neap_credit *c)
 {
+  uint64_t enough = f->credits - low_mark(f), half = f->credits / 2;
   uint64_t due = c->tally->bytes - c->replenished;
   if (NEAP_IS_MUTANT(441)) due = c->arrived - c->replenished;
-  if (!due || due < f->credits - low_mark(f)) return;
+  if (!due || due < (enough < half ? enough : half)) return;
   c->replenished = c->tally->bytes;
   tell(f, c, NEAP_FC_REPLENISH, due);
 }

@@ -9,7 +9,7 @@
  *     receiver  replenished    done    arrived
  *                 |---- due ----|---- waits for the application ----|
  *
- *     REPLENISH(due)  when max_credits - min_credits of it are due
+ *     REPLENISH(due)  when max_credits - min_credits of it are due, or half
  *     REQUEST(lacks)  from a sender that has waited for max_block_time: all that it lacks and that
  *                     does not wait here is given; so what got lost heals, and a slow application
  *                     is not flooded
