@@ -121,8 +121,9 @@ int neap_wire_try(struct neap_wire *wire, const char *bytes, int len, int type)
   return (int)wire->packet.r.fault;
 }
 
-/* Reads a list as a transport does, and writes it the same way: how many messages went the short way
- * in (core/pattern.h), and out.  What was written is in neap_wire_out, without the list's head. */
+/* Reads a list as a transport does, and writes it the same way: how many messages went the short
+ * way in (core/pattern.h), and out.  What was written is in neap_wire_out, without the list's
+ * head. */
 int neap_wire_short(struct neap_wire *wire, const char *bytes, int len, int32_t *written)
 {
   static struct neap_patterns in, out;

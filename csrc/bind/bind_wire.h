@@ -1,9 +1,9 @@
 /* bind_wire: packets, headers and payloads for the eyes of Lua (neap.dissect, neap.decode, specs).
  *
  * A `neap_wire` has a registry of every known header, one message and a place to write to.  Lua
- * opens a packet, steps through its messages and reads headers field by field, by the same rows that
- * decode and encode them; or fills a message and has it written.  Everything here is plain calls and
- * plain structs, declared once in NEAP_WIRE: as C below, as text for ffi.cdef. */
+ * opens a packet, steps through its messages and reads headers field by field, by the same rows
+ * that decode and encode them; or fills a message and has it written.  Everything here is plain
+ * calls and plain structs, declared once in NEAP_WIRE: as C below, as text for ffi.cdef. */
 
 #ifndef NEAP_BIND_WIRE_H
 #define NEAP_BIND_WIRE_H
@@ -13,7 +13,7 @@
 #include "core/payload.h"
 
 /* clang-format off */
-#define NEAP_WIRE                                                                                       \
+#define NEAP_WIRE                                                                                  \
   struct neap_wire;                                                                                \
   struct neap_header;                                                                              \
   struct neap_wire_value { /* one field: its row, and what is in it */                             \

@@ -30,6 +30,7 @@ const struct neap_header neap_known_headers[] = {
   NEAP_HEADER_ROW("fd_all", NEAP_P_FD_ALL_2, 62, neap_heartbeat_head, "a heartbeat, older"),
   NEAP_HEADER_ROW(
     "verify_suspect", NEAP_P_VERIFY, 94, neap_verify_head, "are you dead? I am not dead"),
+  NEAP_HEADER_ROW("verify_suspect", NEAP_P_VERIFY_OLD, 54, neap_verify_head, "the same, older"),
   NEAP_HEADER_ROW("fd_sock", NEAP_P_FD_SOCK, 93, neap_fd_sock_head, "suspicions by closed sockets"),
   NEAP_HEADER_ROW("merge", NEAP_P_MERGE, 75, neap_merge_head, "looks for other parts"),
   NEAP_HEADER_ROW("frag", NEAP_P_FRAG, 52, neap_frag_head, "a fragment"),
@@ -37,6 +38,7 @@ const struct neap_header neap_known_headers[] = {
   NEAP_HEADER_ROW("frag3", NEAP_P_FRAG_3, 91, neap_frag3_head, "a fragment by offset"),
   NEAP_HEADER_ROW("mfc", NEAP_P_MFC, 59, neap_fc_head, "credits for multicasts"),
   NEAP_HEADER_ROW("ufc", NEAP_P_UFC, 59, neap_fc_head, "credits for unicasts"),
+  NEAP_HEADER_ROW("sequencer", NEAP_P_SEQUENCER, 61, neap_sequencer_head, "total order"),
   NEAP_HEADER_ROW("rsvp", NEAP_P_RSVP, 76, neap_rsvp_head, "synchronous sends"),
   NEAP_HEADER_ROW("correlator", NEAP_P_CORRELATOR, 67, neap_correlator_head, "a request's number"),
   NEAP_HEADER_ROW("correlator", NEAP_P_CORRELATOR, 68, neap_correlator_many_head,

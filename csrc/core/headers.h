@@ -233,6 +233,13 @@ enum { NEAP_RSVP_REQUEST = 1, NEAP_RSVP_BEACON = 2, NEAP_RSVP_RESPONSE = 3 };
   FIELD(clong, number, "of the request, counted by who sent it; an answer carries it back")
 NEAP_HEADER(neap_rsvp_own_head, NEAP_RSVP_OWN_HEAD)
 
+/* DOUBT: as described by its authors; no vector or capture has it. */
+#define NEAP_SEQUENCER_HEAD(FIELD, WHEN)                                                           \
+  FIELD(i8, type, "1 forward, 2 flush, 3 broadcast, 4 broadcast of somebody else's")               \
+  FIELD(clong, seqno, "of the sender, in its own count")                                           \
+  FIELD(flag, flush_ack, "the flush is done")
+NEAP_HEADER(neap_sequencer_head, NEAP_SEQUENCER_HEAD)
+
 #define NEAP_CORRELATOR_HEAD(FIELD, WHEN)                                                          \
   FIELD(i8, type, "0 request, 1 response, 2 exception")                                            \
   FIELD(clong, id, "of the request; 0: no reply wanted")                                           \
