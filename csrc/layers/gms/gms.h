@@ -77,7 +77,8 @@ struct gms {
   uint64_t malformed, unnamed, early_dropped, searches_alone, takeovers;
 
   uint8_t state; /* enum gms_state */
-  uint64_t seen; /* highest view number ever met */
+  uint64_t seen;  /* highest view number ever met */
+  uint64_t first; /* number of our first view */
 
   /* joining: join.c */
   uint64_t attempts;

@@ -222,9 +222,8 @@ static void older(struct gms *g, struct neap_msg *m, struct neap_view *view)
   if (neap_view_compare(mine, view->number, &view->creator) == 0) return;
   g->stale++;
   if (made_by(mine, m->from)) return; /* Overtaken by its own next one. */
-  if (made_by(view, m->from) && !neap_in_view(view, gms_self(g)) &&
-      has_authority(g, &view->creator, view->number)) {
-    without_us(g, m->from, view);
+  if (made_by(view, m->from) && !neap_in_view(view, gms_self(g)) && view->number > g->first) {
+    without_us(g, m->from, view); /* Made since we came, whatever we have made meanwhile. */
   } else if (!m->to && made_by(view, m->from)) {
     g->conflicts++;
     gms_send_view(g, m->from);
@@ -367,6 +366,7 @@ void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *dige
   g->layer.view = view;
   g->layer.stack->gone_due = true;
   if (view->number > g->seen) g->seen = view->number;
+  if (!before) g->first = view->number;
   g->members = view->count;
   g->is_coordinator = view->members[0] == self;
   if (!made_by(view, self)) {
