@@ -41,7 +41,8 @@ static const struct neap_attr stable_attrs[] = {
     .doc = "Multicast bytes after which this member votes at once; what was counted so far "
            "counts. 0: by time only."},
   {NEAP_PARAM, "spacing", AT(spacing), "ns", NEAP_MS(20), NEAP_MS(1), NEAP_S(10), .live = NEAP_NOW,
-    .doc = "Least time between two votes, and before a vote is repeated; from the next on."},
+    .doc = "Least time between two votes, or 250 us for each member if that is less; and before a "
+           "vote is repeated. From the next on."},
   {NEAP_PARAM, "hold_max", AT(hold_max), "ns", NEAP_S(200), NEAP_S(1), NEAP_S(86400),
     .live = NEAP_NOW,
     .doc = "A hold that nobody ends is given up after this, with trouble; for holds from now on."},
