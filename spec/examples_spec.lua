@@ -53,7 +53,7 @@ describe("examples", function()
   end)
 
   it("06 is a member of a group in C #real", function()
-    if os.getenv "NEAP_SAN" then pending "the sanitizers belong to the module, not to this program" end
+    if os.getenv "NEAP_SAN" then pending "a program of its own, without the sanitizers" end
     local lib = "build/lib"
     local text, code = run(("cc -Wall -Werror -Icsrc examples/06-embed.c -L%s -lneap "
       .. "-Wl,-rpath,$PWD/%s -o build/06-embed && timeout 20 build/06-embed ann"):format(lib, lib))
