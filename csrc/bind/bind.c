@@ -41,6 +41,7 @@ static int pointer_of(lua_State *L)
 
 static const luaL_Reg functions[] = {
   {"shape", neap_bind_shape},
+  {"shapes", neap_bind_shapes},
   {"traceback", traceback},
   {"pointer", pointer_of},
   {NULL, NULL},

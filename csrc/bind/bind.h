@@ -199,6 +199,7 @@ void neap_bind_leave(struct neap_bind *bind);
 
 /* The text of all declarations, for ffi.cdef. */
 int neap_bind_shape(lua_State *L);
+int neap_bind_shapes(lua_State *L);
 
 int neap_bind_world_open(lua_State *L);
 extern const luaL_Reg neap_bind_world_functions[];

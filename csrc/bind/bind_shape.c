@@ -310,6 +310,7 @@ static void pad(luaL_Buffer *b, size_t from, size_t to)
   luaL_addstring(b, text);
 }
 
+/* core.shape(): the text. */
 int neap_bind_shape(lua_State *L)
 {
   const size_t count = sizeof shapes / sizeof *shapes;
@@ -335,5 +336,26 @@ int neap_bind_shape(lua_State *L)
   luaL_addstring(&b, bindings);
   luaL_addstring(&b, layer_functions);
   luaL_pushresult(&b);
+  return 1;
+}
+
+/* core.shapes(): { struct, field as declared or "", offset, size, struct, ... }, to be compared with
+ * what FFI made of the text. */
+int neap_bind_shapes(lua_State *L)
+{
+  const char *name = "";
+  int n = 0;
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    if (shapes[i].name) name = shapes[i].name;
+    lua_pushstring(L, name);
+    lua_rawseti(L, -2, ++n);
+    lua_pushstring(L, shapes[i].name ? "" : shapes[i].field);
+    lua_rawseti(L, -2, ++n);
+    lua_pushinteger(L, (lua_Integer)shapes[i].at);
+    lua_rawseti(L, -2, ++n);
+    lua_pushinteger(L, (lua_Integer)shapes[i].size);
+    lua_rawseti(L, -2, ++n);
+  }
   return 1;
 }

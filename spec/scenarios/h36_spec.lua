@@ -90,6 +90,33 @@ describe("h36", function()
     assert.is_nil(declared:match "unsigned neap_bind_[%w_]+ ?%(")
   end)
 
+  it("ends the process when Lua would be entered by an FFI call", function()
+    local script = os.tmpname()
+    local file = assert(io.open(script, "w"))
+    file:write(([[
+      package.path, package.cpath = %q, %q
+      local C, ffi = require "neap.cdef", require "ffi"
+      local neap, members = require "neap", require "support.members"
+      local plain = neap.layer "plain" {
+        doc = "Passes.",
+        up = function(self, batch)
+          for m in batch:each() do self:pass_up(m) end
+        end,
+      }
+      local stack = neap.stack(function(s) return s.stack "h36" { "S.", plain {}, s.udp {} } end)
+      local sim, m = members.new({ "ann" }, { seed = 1 }, stack)
+      local channel = m.ann[require("neap.channel").own].pointer
+      C.neap_bind_layer_still(C.neap_bind_layer_of(channel, "plain"))
+    ]]):format(package.path, package.cpath))
+    file:close()
+    local pipe = assert(io.popen("luajit " .. script .. " 2>&1; echo exit $?"))
+    local text = pipe:read "*a"
+    pipe:close()
+    os.remove(script)
+    assert.truthy(text:find("this was believed and is not so: L && !l->running", 1, true), text)
+    assert.truthy(text:match "exit 134\n$", text)
+  end)
+
   it("refuses to run a world that is in the middle of a turn", function()
     local sim
     local rude = neap.layer "h36_rude" {
