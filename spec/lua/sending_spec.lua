@@ -31,6 +31,19 @@ describe("send", function()
     assert.same({ "all" }, m.ann.got)
   end)
 
+  it("may go out of order, or without repair", function()
+    sim:drop { from = "ann", to = "bob", body = "lost", times = 1 }
+    m.ann:send "lost"
+    m.ann:send("first", { oob = true })
+    sim:drop { from = "ann", to = "bob", body = "gone", times = 1 }
+    m.ann:send("gone", { reliable = false })
+    m.ann:send("here", { reliable = false })
+    sim:run "5s"
+    local got = table.concat(m.bob.got, " ")
+    assert.equal("first here lost", got)
+    assert.is_true(#m.cho.got == 4)
+  end)
+
   it("leaves out its sender with loopback = false", function()
     m.ann:send("x", { loopback = false })
     sim:settle()
@@ -122,6 +135,21 @@ describe("a synchronous send", function()
     assert.is_true(ok)
     assert.same({ left = {} }, result)
     assert.same({ "now" }, m.bob.got)
+  end)
+
+  it("returns as soon as its ack_on is true", function()
+    m.bob:on("message", function() neap.sleep "1s" end)
+    local took = {}
+    for _, ack_on in ipairs { "reception", "completion", "delivery" } do
+      in_sim(sim, function()
+        local before = neap.now()
+        assert(m.ann:send("now", { rsvp = ack_on, timeout = "5s" }))
+        took[ack_on] = neap.now() - before
+      end)
+    end
+    assert.is_true(took.reception < 100e6)
+    assert.is_true(took.completion < 100e6)
+    assert.is_true(took.delivery >= 1e9)
   end)
 
   it("says who is missing when time is up", function()

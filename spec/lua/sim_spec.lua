@@ -211,6 +211,17 @@ describe("a sim's network", function()
     assert.same({ "x" }, m.bob.got)
   end)
 
+  it("drops by the fields of any layer's header", function()
+    local grouped, g = members.group { "ann", "bob", "cho" }
+    local id = grouped:drop {
+      from = "ann", to = "bob", layer = "nakack", type = "msg", body = "x", times = 1,
+    }
+    g.ann:send "x"
+    grouped:run "5s"
+    assert.equal(1, grouped:hits(id))
+    assert.same({ "x" }, g.bob.got)
+  end)
+
   it("says what is wrong with a rule", function()
     fails("drop", sim.drop, sim, { frm = "ann" })
     fails("drop takes a table", sim.drop, sim, "ann")
