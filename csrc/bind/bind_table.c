@@ -2,11 +2,15 @@
 
 #include "bind/bind_wire.h"
 
+#include "core/layer.h"
 #include "core/types.h"
+
+/* From the table that the Makefile writes. */
+extern const struct neap_class *const neap_classes[];
 
 /* ---- values ---- */
 
-/* FORM_SIGNED: what is shown as a number below zero when its top bit is set. */
+/* What is shown as a number below zero when its top bit is set. */
 static bool is_signed(enum neap_form form)
 {
   return form != NEAP_FORM_u8 && form != NEAP_FORM_u16 && form != NEAP_FORM_u32;
@@ -181,6 +185,18 @@ int neap_wire_known(int n, struct neap_wire_head *head)
   if (!header->name) return 0;
   neap_wire_show_head(head, header, NULL);
   return 1;
+}
+
+/* The n-th header row of all built-in layers; 0 when there are no more. */
+int neap_wire_adopted(int n, struct neap_wire_head *head)
+{
+  for (const struct neap_class *const *class = neap_classes; *class; class++)
+    for (const struct neap_header *row = (*class)->headers; row && row->name; row++)
+      if (!n--) {
+        neap_wire_show_head(head, row, NULL);
+        return 1;
+      }
+  return 0;
 }
 
 /* "msg" for type 1 of a nakack header; NULL when there is no word. */

@@ -72,6 +72,7 @@
   int neap_wire_size(struct neap_wire *wire);                                                      \
                                                                                                    \
   int neap_wire_known(int n, struct neap_wire_head *head);                                         \
+  int neap_wire_adopted(int n, struct neap_wire_head *head);                                       \
   const char *neap_wire_word(const struct neap_wire_head *head, int type);                         \
   int neap_wire_table(const char *name, struct neap_wire_head *head);                              \
   void neap_wire_table_read(                                                                       \

@@ -3,10 +3,6 @@
 #include "base/assert.h"
 #include "core/packet.h"
 
-/* The largest object a layer makes: a digest of NEAP_MEMBERS_MAX, 17 bytes of address and at most
- * 17 of seqnos each. */
-enum { OBJECT_MAX = 3 + 2 + NEAP_MEMBERS_MAX * 34 };
-
 /* ---- lists of fields, each the whole of a slice ---- */
 
 /* Reads all of `slice` into a zeroed struct; on any fault the struct is zeroed again. */
@@ -186,7 +182,7 @@ bool neap_subview_member(struct neap_subview *part, struct neap_addr *member)
   return !part->r.fault;
 }
 
-/* ---- objects and numbers ---- */
+/* ---- objects ---- */
 
 bool neap_object_of(const struct neap_msg *m, uint16_t *class, struct neap_slice *content)
 {
@@ -195,51 +191,4 @@ bool neap_object_of(const struct neap_msg *m, uint16_t *class, struct neap_slice
   *class = neap_read_u16(&r);
   *content = (struct neap_slice){r.at, (uint32_t)neap_left(&r)};
   return true;
-}
-
-void neap_object_put(struct neap_msg *m, uint16_t class, const void *content, uint32_t len)
-{
-  uint8_t bytes[OBJECT_MAX];
-  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
-  neap_write_u8(&w, 1);
-  neap_write_u16(&w, class);
-  neap_write_bytes(&w, content, len);
-  NEAP_ASSERT(!w.full);
-  neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
-  m->type = NEAP_TYPE_OBJECT;
-}
-
-void neap_digest_put(struct neap_msg *m, const struct neap_digest *digest)
-{
-  uint8_t bytes[OBJECT_MAX - 3];
-  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
-  neap_write_digest(&w, digest);
-  neap_object_put(m, NEAP_CLASS_MUTABLE_DIGEST, bytes, (uint32_t)(w.at - bytes));
-}
-
-struct neap_digest *neap_digest_of(const struct neap_msg *m)
-{
-  uint16_t class;
-  struct neap_slice content;
-  if (!neap_object_of(m, &class, &content)) return NULL;
-  if (class != NEAP_CLASS_MUTABLE_DIGEST && class != NEAP_CLASS_DIGEST) return NULL;
-  struct neap_reader r = neap_reader_of(content.at, content.len);
-  return neap_read_digest(&r, m->stack);
-}
-
-void neap_long_put(struct neap_msg *m, uint64_t value)
-{
-  uint8_t bytes[9];
-  struct neap_writer w = {bytes, bytes + sizeof bytes, false};
-  neap_write_clong(&w, value);
-  neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
-  m->type = NEAP_TYPE_LONG;
-}
-
-bool neap_long_of(const struct neap_msg *m, uint64_t *value)
-{
-  if (m->type != NEAP_TYPE_LONG) return false;
-  struct neap_reader r = neap_reader_of(m->body, m->len);
-  *value = neap_read_clong(&r);
-  return !r.fault;
 }

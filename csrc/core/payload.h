@@ -8,8 +8,7 @@
  *     ping     i32 count, that many records             neap_records_of, neap_write_record
  *     gms      view and digest, join response           neap_view_digest_read, neap_join_rsp_read
  *     nakack   object: seqno list                       core/seqnos.h
- *     stable   object: digest                           neap_digest_put, neap_object_of
- *     fc       long                                     neap_long_put, neap_long_of */
+ *     stable   object: digest                           neap_object_of, core/digest.h */
 
 #ifndef NEAP_CORE_PAYLOAD_H
 #define NEAP_CORE_PAYLOAD_H
@@ -128,20 +127,9 @@ void neap_write_join(
   struct neap_writer *w, const struct neap_view *view, const struct neap_digest *digest);
 void neap_write_join_refused(struct neap_writer *w, const char *reason);
 
-/* ---- objects and numbers ---- */
+/* ---- objects ---- */
 
 /* Class id and content of the object payload of `m`; false for null, or another type. */
 bool neap_object_of(const struct neap_msg *m, uint16_t *class, struct neap_slice *content);
-
-/* Makes bytes an object payload of this class. */
-void neap_object_put(struct neap_msg *m, uint16_t class, const void *content, uint32_t len);
-
-/* A digest with members as object payload (class 10, as stable sends it); and back: NULL when `m`
- * carries something else.  refs 1. */
-void neap_digest_put(struct neap_msg *m, const struct neap_digest *digest);
-struct neap_digest *neap_digest_of(const struct neap_msg *m);
-
-void neap_long_put(struct neap_msg *m, uint64_t value);
-bool neap_long_of(const struct neap_msg *m, uint64_t *value);
 
 #endif

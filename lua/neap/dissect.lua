@@ -207,22 +207,29 @@ end
 
 -- ---- rows ----
 
--- Every known header: name, doc, protocol, class, fields (name, form, doc, in order).
-function dissect.headers()
-  local all, head, value = {}, head_t(), value_t()
-  while lib.neap_wire_known(#all, head) == 1 do
-    local fields = {}
-    local memory = ffi.new("uint64_t[?]", math.floor(head.size / 8) + 1)
-    head.head = memory
-    for n = 1, head.fields do
-      lib.neap_wire_field(head, n - 1, value)
-      fields[n] = { name = ffi.string(value.name), form = ffi.string(value.form),
-        doc = ffi.string(value.doc) }
-    end
-    all[#all + 1] = { name = ffi.string(head.name), doc = ffi.string(head.doc),
-      protocol = head.protocol, class = head.class_, fields = fields, memory = memory }
+local function row_of(head)
+  local fields, value = {}, value_t()
+  local memory = ffi.new("uint64_t[?]", math.floor(head.size / 8) + 1)
+  head.head = memory
+  for n = 1, head.fields do
+    lib.neap_wire_field(head, n - 1, value)
+    fields[n] = { name = ffi.string(value.name), form = ffi.string(value.form),
+      doc = ffi.string(value.doc) }
   end
+  return { name = ffi.string(head.name), doc = ffi.string(head.doc), protocol = head.protocol,
+    class = head.class_, fields = fields }, memory
+end
+
+local function rows(step)
+  local all, head = {}, head_t()
+  while step(#all, head) == 1 do all[#all + 1] = row_of(head) end
   return all
 end
+
+-- Every known header: name, doc, protocol, class, fields (name, form, doc, in order).
+function dissect.headers() return rows(lib.neap_wire_known) end
+
+-- The same of those that the built-in layers adopt.
+function dissect.adopted() return rows(lib.neap_wire_adopted) end
 
 return dissect

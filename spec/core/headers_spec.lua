@@ -214,6 +214,18 @@ describe("headers and payloads", function()
     end
   end)
 
+  it("are in the table for each layer that adopts them, as it has them", function()
+    local known = {}
+    for _, row in ipairs(dissect.headers()) do known[row.protocol .. " " .. row.class] = row end
+    local adopted = dissect.adopted()
+    assert(#adopted > 10)
+    for _, row in ipairs(adopted) do
+      local same = known[row.protocol .. " " .. row.class]
+      assert(same, ("%s %d %d is not in core/headers"):format(row.name, row.protocol, row.class))
+      assert.same(same.fields, row.fields)
+    end
+  end)
+
   it("turn Java's UTF-8 into everybody's", function()
     assert.equal("a\0b", form.from_java "a\192\128b")
     assert.equal("\240\159\152\128", form.from_java "\237\160\189\237\184\128")
