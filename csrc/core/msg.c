@@ -56,23 +56,31 @@ void neap_slab_free(struct neap_world *world, struct neap_slab *slab)
 
 /* ---- descriptors ---- */
 
-struct neap_msg *neap_msg_new(struct neap_stack *stack)
+/* A descriptor with nothing in it that could be believed. */
+static struct neap_msg *fresh(struct neap_stack *stack)
 {
   struct neap_msg *m = stack->msgs;
+  stack->msgs_out++;
   if (m) {
     stack->msgs = m->next;
     stack->msgs_kept--;
+    __builtin_prefetch(m->next, 1); /* The next one will be wanted soon, and it lies anywhere. */
   } else {
     m = malloc(stack->registry.size);
     NEAP_ASSERT(m);
   }
+  return m;
+}
+
+struct neap_msg *neap_msg_new(struct neap_stack *stack)
+{
+  struct neap_msg *m = fresh(stack);
   memset(m, 0, sizeof *m);
   m->stack = stack;
   m->refs = 1;
   m->type = NEAP_TYPE_EMPTY;
   m->marks = NEAP_NULL_BODY;
   m->from = neap_peer_ref(stack->self);
-  stack->msgs_out++;
   return m;
 }
 
@@ -125,9 +133,13 @@ void neap_msg_free(struct neap_msg *m)
 
 struct neap_msg *neap_msg_clone(const struct neap_msg *m)
 {
-  struct neap_msg *copy = neap_msg_new(m->stack);
-  struct neap_peer *self = copy->from;
-  memcpy(copy, m, m->stack->registry.size);
+  struct neap_stack *stack = m->stack;
+  struct neap_msg *copy = fresh(stack);
+  memcpy(copy, m, sizeof *copy);
+  for (uint64_t left = m->present; left; left &= left - 1) { /* The head is mostly empty. */
+    const struct neap_slot *slot = &stack->registry.slots[__builtin_ctzll(left)];
+    memcpy((char *)copy + slot->at - 8, (const char *)m + slot->at - 8, slot->size + 8u);
+  }
   copy->next = NULL;
   copy->refs = 1;
   copy->charge = copy->charges = 0;
@@ -136,7 +148,6 @@ struct neap_msg *neap_msg_clone(const struct neap_msg *m)
   copy->done = NULL;
   copy->origin = NULL;
   neap_peer_ref(copy->from);
-  neap_peer_unref(self);
   neap_peer_ref(copy->to);
   if (copy->slab) neap_slab_hold(copy->slab);
   return copy;

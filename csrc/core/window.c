@@ -85,12 +85,6 @@ enum neap_add neap_window_add(struct neap_window *w, uint64_t seqno, struct neap
   return NEAP_ADDED;
 }
 
-struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno)
-{
-  if (!after(seqno, w->low) || after(seqno, w->high)) return NULL;
-  return *place(w, seqno);
-}
-
 /* Takes the message out of its place, if there is one. */
 static struct neap_msg *take(struct neap_window *w, uint64_t seqno)
 {

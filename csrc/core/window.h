@@ -21,12 +21,12 @@
 
 struct neap_window {
   uint64_t low, hd, high;
-  uint32_t size;     /* of the ring; 0 until the first message */
-  uint32_t max;      /* seqnos between low and high, at most; a power of two */
-  uint32_t stored;   /* messages held */
-  uint32_t waiting;  /* of these, beyond hd */
-  uint64_t bytes;    /* of bodies held */
-  uint32_t calm;     /* steps since an eighth of the ring was in use: when to shrink */
+  uint32_t size;    /* of the ring; 0 until the first message */
+  uint32_t max;     /* seqnos between low and high, at most; a power of two */
+  uint32_t stored;  /* messages held */
+  uint32_t waiting; /* of these, beyond hd */
+  uint64_t bytes;   /* of bodies held */
+  uint32_t calm;    /* steps since an eighth of the ring was in use: when to shrink */
   struct neap_msg **ring;
 };
 
@@ -41,11 +41,33 @@ void neap_window_done(struct neap_window *w);
 enum neap_add neap_window_add(struct neap_window *w, uint64_t seqno, struct neap_msg *m);
 
 /* The message, or NULL outside (low, high] and in gaps. */
-struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno);
+static inline struct neap_msg *neap_window_get(const struct neap_window *w, uint64_t seqno)
+{
+  if ((int64_t)(seqno - w->low) <= 0 || (int64_t)(seqno - w->high) > 0) return NULL;
+  return w->ring[seqno & (w->size - 1)];
+}
 
 /* Moves hd over the next message and returns it, NULL at a gap or at the end.  `keep`: it stays
  * stored (a sender's own), else it is the caller's and low follows. */
 struct neap_msg *neap_window_next(struct neap_window *w, bool keep);
+
+/* A sender's own next message: stored at high + 1, taken out at once, and kept. */
+static inline void neap_window_append(struct neap_window *w, struct neap_msg *m)
+{
+  uint64_t seqno = w->high + 1, distance = seqno - w->low;
+  NEAP_ASSERT(w->hd == w->high);
+  if (distance > w->size) { /* The ring has to grow. */
+    enum neap_add added = neap_window_add(w, seqno, m);
+    NEAP_ASSERT(added == NEAP_ADDED);
+    neap_window_next(w, true);
+    return;
+  }
+  if (distance > w->size / 8) w->calm = 0;
+  w->ring[seqno & (w->size - 1)] = m;
+  w->hd = w->high = seqno;
+  w->stored++;
+  w->bytes += m->len;
+}
 
 /* `count` messages after hd passed by without being stored: only while nothing is stored. */
 void neap_window_skip(struct neap_window *w, uint64_t count);

@@ -52,9 +52,7 @@ void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop
   head->type = NEAP_NAK_MSG;
   head->seqno = seqno;
 
-  enum neap_add added = neap_window_add(w, seqno, m);
-  NEAP_ASSERT(added == NEAP_ADDED); /* The gate bounds what comes; layers' own are few. */
-  neap_window_next(w, true);
+  neap_window_append(w, m); /* The gate bounds what comes; layers' own are few. */
   m->refs++;
   n->window_used += m->charge;
   n->window_stored++;
