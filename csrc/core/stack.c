@@ -16,6 +16,9 @@
 /* Mailbox items per turn; the rest goes on after timers and sockets had their chance. */
 enum { TURN_BUDGET = 4096 };
 
+/* Mailbox items of one box per sweep: with batches of 128 these are some hundred kilobytes. */
+enum { SWEEP_ITEMS = 2 };
+
 static void pass_batch(struct neap_layer *layer, struct neap_batch *batch, bool up)
 {
   NEAP_TRACE(layer->stack->world, layer, up ? NEAP_MOVE_UP : NEAP_MOVE_DOWN, "", batch->count,
@@ -83,11 +86,13 @@ static void pass_event(struct neap_layer *layer, struct neap_event *event, bool 
   }
 }
 
-/* Works off what lay in the box when we came. */
+/* Works off what lay in the box when we came, a few items at most: the layers after this one get
+ * them while they are warm, and a long queue does not pass the whole cache layer by layer. */
 static unsigned drain(struct neap_layer *layer, struct neap_mailbox *box, bool up)
 {
   unsigned done = 0;
-  for (uint32_t n = box->count; n; n--, done++) {
+  uint32_t n = box->count < SWEEP_ITEMS ? box->count : SWEEP_ITEMS;
+  for (; n; n--, done++) {
     struct neap_item *item = neap_box_take(layer->stack, box);
     if (item->is_event)
       pass_event(layer, item->event, up);

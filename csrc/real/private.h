@@ -18,8 +18,9 @@ enum { READS = 8, QUEUE = 128, PUSH = 65536, SEGMENTS = 64 };
  * keeps does not keep 64 kB. */
 enum { SMALL = 8192 };
 
-/* Packets read from one socket before turns and timers have their chance. */
-enum { READ_BUDGET = 64 };
+/* What is read from one socket before turns and timers have their chance, and the application gets
+ * what came: more would only grow cold. */
+enum { READ_PACKETS = 64, READ_BYTES = 131072 };
 
 struct real {
   struct neap_world world;
@@ -52,6 +53,7 @@ struct half {
   uv_poll_t poll;
   int fd;
   uint32_t overflow; /* packets lost to a full buffer, as the kernel said last */
+  uint32_t last_len; /* of the packet that came last */
   struct real_port *port;
 };
 
@@ -99,7 +101,7 @@ void neap_real_await_room(struct real_port *p);
 
 /* ---- receive.c ---- */
 
-/* Reads what is there, at most READ_BUDGET packets. */
+/* Reads what is there, within READ_PACKETS and READ_BYTES. */
 void neap_real_read(struct half *half);
 void neap_real_reads_free(struct real *real);
 

@@ -22,9 +22,9 @@ struct reading {
   _Alignas(struct cmsghdr) char notes[READS][NOTES];
 };
 
-static void prepare(struct real *real, struct reading *r)
+static void prepare(struct real *real, struct reading *r, unsigned count)
 {
-  for (int i = 0; i < READS; i++) {
+  for (unsigned i = 0; i < count; i++) {
     if (!real->reads[i]) real->reads[i] = neap_slab_new(&real->world, NEAP_SLAB_BYTES);
     r->spans[i] = (struct iovec){real->reads[i]->at, NEAP_SLAB_BYTES};
     r->heads[i].msg_hdr = (struct msghdr){
@@ -105,16 +105,25 @@ static void deliver(struct half *half, struct neap_slab *slab, const uint8_t *at
   } while (len);
 }
 
+/* How many to ask for at once: no more of the size that came last than are worth keeping warm. */
+static unsigned reads_wanted(uint32_t last)
+{
+  unsigned fit = last ? READ_BYTES / last : READS;
+  return fit < 1 ? 1 : fit < READS ? fit : READS;
+}
+
 void neap_real_read(struct half *half)
 {
   struct real *real = half->port->real;
   struct neap_port_counts *counts = &half->port->port.counts;
   struct reading r;
-  unsigned budget = READ_BUDGET / READS;
+  unsigned packets = 0, want;
+  uint32_t bytes = 0;
   int got;
   do {
-    prepare(real, &r);
-    got = recvmmsg(half->fd, r.heads, READS, MSG_DONTWAIT, NULL);
+    want = reads_wanted(half->last_len);
+    prepare(real, &r, want);
+    got = recvmmsg(half->fd, r.heads, want, MSG_DONTWAIT, NULL);
     if (got < 0) {
       if (errno != EAGAIN && errno != EINTR) counts->receive_errors++;
       break;
@@ -128,8 +137,11 @@ void neap_real_read(struct half *half)
       struct neap_slab *slab = keep(real, i, len, &at);
       deliver(half, slab, at, len, segment, &from);
       neap_slab_free(&real->world, slab);
+      half->last_len = len;
+      bytes += len;
     }
-  } while (got == READS && --budget);
+    packets += (unsigned)got;
+  } while (got == (int)want && packets < READ_PACKETS && bytes < READ_BYTES);
 }
 
 void neap_real_reads_free(struct real *real)
