@@ -26,10 +26,17 @@ membership.stack = neap.stack(function(s)
   }
 end)
 
+-- The same with a layer right below another one.
+function membership.stack_with(layer, above)
+  return neap.stack(function(s)
+    return s.extend(membership.stack, { s.after(above, layer) })
+  end)
+end
+
 local Group = {}
 Group.__index = Group
 
--- Options are those of neap.sim, and `with`: changes to the stack.
+-- Options are those of neap.sim, `stack`, and `with`: changes to the stack.
 function membership.group(options)
   options = options or {}
   local settings = {}
@@ -38,8 +45,8 @@ function membership.group(options)
   end
   settings.seed = options.seed or 1
   return setmetatable({
-    sim = neap.sim(settings), with = options.with, channels = {}, ids = {}, last = {}, story = {},
-    left = {}, troubles = 0,
+    sim = neap.sim(settings), stack = options.stack or membership.stack, with = options.with,
+    channels = {}, ids = {}, last = {}, story = {}, left = {}, troubles = 0,
   }, Group)
 end
 
@@ -68,7 +75,7 @@ end
 -- Opens; it joins as time runs.
 function Group:join(name, options)
   self.channels[name] = assert(self.sim:join("chat", {
-    stack = membership.stack, name = name, with = self.with,
+    stack = self.stack, name = name, with = self.with,
     on = {
       view = function(view) on_view(self, name, view) end,
       trouble = function() self.troubles = self.troubles + 1 end,

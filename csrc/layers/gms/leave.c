@@ -125,10 +125,8 @@ void gms_leave_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head
   bool news = !p->leaving;
   struct neap_peer *acting = gms_acting(g);
   p->leaving = true;
-  if (g->state == GMS_LEAVING) {
-    struct neap_peer *heir = g->heir;
+  if (g->state == GMS_LEAVING) { /* With a new heir, it hears of all of them. */
     gms_leave_ask(g);
-    if (news && g->state == GMS_LEAVING && heir && heir == g->heir) send_req(g, heir, leaver);
   } else if (gms_is_acting(g)) {
     gms_kick(g);
   } else if (news && acting && acting != m->from && acting != leaver) {

@@ -173,9 +173,7 @@ void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_h
 static void without_us(struct gms *g, const struct neap_peer *from, const struct neap_view *view)
 {
   char name[NEAP_ADDR_TEXT];
-  struct neap_peer *acting = gms_acting(g);
-  bool followed = acting && acting != gms_self(g) && neap_in_view(view, acting);
-  if (followed || has_authority(g, &view->creator, view->number)) {
+  if (has_authority(g, &view->creator, view->number)) {
     gms_rejoin(g, "excluded by %s", neap_peer_text(from, name));
     return;
   }
@@ -222,8 +220,10 @@ static void older(struct gms *g, struct neap_msg *m, struct neap_view *view)
   if (neap_view_compare(mine, view->number, &view->creator) == 0) return;
   g->stale++;
   if (made_by(mine, m->from)) return; /* Overtaken by its own next one. */
-  if (made_by(view, m->from) && !neap_in_view(view, gms_self(g)) && view->number > g->first) {
-    without_us(g, m->from, view); /* Made since we came, whatever we have made meanwhile. */
+  /* Made since we came, whatever we have made meanwhile; or by who has to. */
+  bool counts = view->number > g->first || has_authority(g, &view->creator, view->number);
+  if (made_by(view, m->from) && !neap_in_view(view, gms_self(g)) && counts) {
+    without_us(g, m->from, view);
   } else if (!m->to && made_by(view, m->from)) {
     g->conflicts++;
     gms_send_view(g, m->from);
