@@ -1,3 +1,6 @@
+-- nakack: multicasts arrive once and in order, out-of-band ones at once; joiners get whole runs;
+-- what was promised in a digest is kept.  Its parts have specs of their own in nakack/.
+
 local group = require "support.group"
 
 local MODES = { "nak", "ack" }

@@ -173,8 +173,8 @@ void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop
 void nakack_purge(struct nakack *n);
 void nakack_publish(struct nakack *n);
 bool nakack_pressed(const struct nakack *n);
-/* Tells rsvp about a tagged message: SENT, or STORED with `flag`. */
-void nakack_tell(struct nakack *n, unsigned kind, struct neap_msg *m, uint64_t seqno, bool flag);
+/* Says of a tagged message that it was SENT or is STORED. */
+void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
 
 /* receive.c */
 void nakack_receive(struct nakack *n, struct neap_batch *batch);

@@ -67,12 +67,24 @@ void nakack_caught_up(struct nakack *n)
 
 /* ---- in order ---- */
 
+/* A tagged message is here, early or (`whole`) with everything before it. */
+static void stored(struct nakack *n, struct neap_msg *m, bool whole, bool fresh)
+{
+  if (!(m->flags & NEAP_RSVP)) return;
+  nakack_tell(n, m,
+    (struct neap_event){
+      .kind = NEAP_EVENT_STORED,
+      .number = neap_nak_head_get(m, &n->layer)->seqno,
+      .flag = whole,
+      .fresh = fresh,
+    });
+}
+
 /* Hands up what is next; the receipt comes back when everything made from it is done. */
-static void deliver(
-  struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, struct neap_batch *out)
+static void deliver(struct nakack *n, struct stream *s, struct neap_msg *m, struct neap_batch *out)
 {
   const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
-  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_STORED, m, seqno, true);
+  uint64_t seqno = head->seqno;
   if (head->type == RISEN) {
     neap_msg_free(m);
     return;
@@ -87,13 +99,14 @@ static void deliver(
   neap_put(out, m);
 }
 
-/* Everything without a gap behind hd rises. */
+/* What has just come, and what waited for it, rises. */
 static void run_on(struct nakack *n, struct stream *s, struct neap_batch *out)
 {
   struct neap_msg *m;
-  while ((m = neap_window_next(&s->win, false))) {
+  for (bool fresh = true; (m = neap_window_next(&s->win, false)); fresh = false) {
     n->waiting--;
-    deliver(n, s, m, s->win.hd, out);
+    stored(n, m, true, fresh);
+    deliver(n, s, m, out);
   }
   if (s->since && !nakack_lacks(s)) nakack_whole(n, s);
 }
@@ -117,8 +130,7 @@ static bool overtake(
     neap_msg_free(copy);
     return false;
   }
-  if (m->flags & NEAP_RSVP && seqno != s->win.hd + 1)
-    nakack_tell(n, NEAP_EVENT_STORED, m, seqno, false);
+  if (seqno != s->win.hd + 1) stored(n, m, false, true);
   neap_receipt_give(s->run, m, seqno);
   s->fresh += m->len;
   n->handed += m->len;
@@ -158,8 +170,7 @@ static void data(
       overtake(n, s, m, seqno, out);
     } else {
       keep(n, s, m, seqno);
-      if (m->flags & NEAP_RSVP && seqno != w->hd + 1)
-        nakack_tell(n, NEAP_EVENT_STORED, m, seqno, false);
+      if (seqno != w->hd + 1) stored(n, m, false, true);
     }
     if (seqno == w->hd + 1)
       run_on(n, s, out);

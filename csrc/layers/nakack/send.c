@@ -23,10 +23,11 @@ bool nakack_pressed(const struct nakack *n)
   return n->window_used > n->bound_bytes / 2 || n->window_stored > n->window_messages / 2;
 }
 
-void nakack_tell(struct nakack *n, unsigned kind, struct neap_msg *m, uint64_t seqno, bool flag)
+void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event)
 {
-  struct neap_event event = {.kind = (uint8_t)kind, .flag = flag, .number = seqno, .msg = m};
+  event.msg = m;
   m->refs++;
+  if (event.kind == NEAP_EVENT_STORED) event.peer = neap_peer_ref(m->from);
   neap_event_up(&n->layer, &event);
 }
 
@@ -39,7 +40,9 @@ static void loop_back(struct nakack *n, struct neap_msg *m, uint64_t seqno, stru
   }
   struct neap_msg *copy = neap_msg_clone(m);
   neap_receipt_give(n->own->run, copy, seqno);
-  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_STORED, copy, seqno, true);
+  if (m->flags & NEAP_RSVP)
+    nakack_tell(n, copy,
+      (struct neap_event){.kind = NEAP_EVENT_STORED, .number = seqno, .flag = true, .fresh = true});
   neap_put(loop, copy);
 }
 
@@ -57,7 +60,8 @@ void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop
   n->window_used += m->charge;
   n->window_stored++;
   n->sent++;
-  if (m->flags & NEAP_RSVP) nakack_tell(n, NEAP_EVENT_SENT, m, seqno, true);
+  if (m->flags & NEAP_RSVP)
+    nakack_tell(n, m, (struct neap_event){.kind = NEAP_EVENT_SENT, .number = seqno});
   loop_back(n, m, seqno, loop);
 }
 

@@ -1,3 +1,5 @@
+-- nakack, gaps: when what is missing is asked for, how often, of whom, and how it is answered.
+
 local group = require "support.group"
 
 local MS = 1e6

@@ -1,3 +1,5 @@
+-- nakack, mode: a toggle between nak and ack in the stream, under load, lost, and not followed.
+
 local group = require "support.group"
 local neap = require "neap"
 

@@ -1,3 +1,5 @@
+-- nakack, send: the window holds a sender back, keeps what somebody lacks, and opens again.
+
 local group = require "support.group"
 local neap = require "neap"
 
