@@ -31,13 +31,6 @@ static inline void copy(uint8_t *to, const void *from, uint32_t len)
   for (uint32_t i = 16; i < len; i += 16) memcpy(to + i, (const uint8_t *)from + i, 16);
 }
 
-/* A slot's part of the head, and what is behind it up to a whole block. */
-static inline void copy_slot(uint8_t *to, const uint64_t *from, uint32_t count)
-{
-  memcpy(to, from, 8 * NEAP_PATTERN_BLOCK);
-  for (uint32_t i = NEAP_PATTERN_BLOCK; i < count; i++) memcpy(to + 8 * i, from + i, 8);
-}
-
 static inline uint32_t big_32(const uint8_t *at)
 {
   uint32_t value;
@@ -56,8 +49,15 @@ static void base(struct neap_pattern *p, const uint8_t *front, const uint8_t *ba
   p->based = true;
 }
 
+/* A slot's part of the head, and what is behind it up to a whole block. */
+static inline void copy_slots(const struct neap_pattern *p, struct neap_msg *m)
+{
+  const struct neap_pattern_slot *s = p->slots, *end = s + p->slot_count;
+  for (; s < end; s++) memcpy((uint8_t *)m + s->at, p->head + s->first, 8 * NEAP_PATTERN_BLOCK);
+}
+
 static inline __attribute__((always_inline)) bool read(
-  struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m)
+  struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
 {
   const uint8_t *front = r->at, *at = front + p->front_len;
   if (!p->learned || neap_left(r) < p->need) return false;
@@ -71,8 +71,7 @@ static inline __attribute__((always_inline)) bool read(
   if (len > (size_t)(r->end - body)) return false; /* No body at all, or a lie. */
 
   if (!p->based) base(p, front, back);
-  for (const struct neap_pattern_slot *s = p->slots, *end = s + p->slot_count; s < end; s++)
-    copy_slot((uint8_t *)m + s->at, &p->head[s->first], s->count);
+  copy_slots(p, m);
   memcpy((uint8_t *)m + p->number_at, &number, sizeof number);
   m->present = p->present;
   m->flags = p->flags;
@@ -81,14 +80,17 @@ static inline __attribute__((always_inline)) bool read(
   m->body = body;
   m->len = len;
   r->at = body + len;
+  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
+  *count = p->order_count;
   return true;
 }
 
 /* The pattern that did not serve last; from now on it does, if it fits. */
-static __attribute__((noinline)) bool read_other(
-  struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m)
+static __attribute__((noinline)) bool read_other(struct neap_patterns *patterns,
+  struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
 {
-  if (!read(&patterns->pattern[!patterns->used], r, m)) return false;
+  struct neap_pattern *p = &patterns->pattern[!patterns->used];
+  if (!read(p, r, m, order, count)) return false;
   patterns->used = !patterns->used;
   return true;
 }
@@ -97,13 +99,7 @@ bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, s
   uint8_t *order, uint8_t *count)
 {
   struct neap_pattern *p = &patterns->pattern[patterns->used];
-  if (!read(p, r, m)) {
-    if (!read_other(patterns, r, m)) return false;
-    p = &patterns->pattern[patterns->used];
-  }
-  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
-  *count = p->order_count;
-  return true;
+  return read(p, r, m, order, count) || read_other(patterns, r, m, order, count);
 }
 
 static inline bool heads_equal(const struct neap_pattern *p, const struct neap_msg *m)
@@ -231,7 +227,7 @@ static bool learn_header(struct lesson *l, const struct neap_registry *registry)
   const struct neap_slot *slot = &registry->slots[number];
   uint32_t words = 1 + (slot->size + 7u) / 8, word = 0;
   if (p->slot_count) word = p->slots[p->slot_count - 1].first + p->slots[p->slot_count - 1].count;
-  if (word + words > NEAP_PATTERN_HEAD) return false;
+  if (words > NEAP_PATTERN_BLOCK || word + words > NEAP_PATTERN_HEAD) return false;
   p->order[p->slot_count] = (uint8_t)number;
   p->slots[p->slot_count++] = (struct neap_pattern_slot){slot->at - 8, word, words};
   memcpy(&p->head[word], (const uint8_t *)l->m + slot->at - 8, 8 * words);

@@ -11,7 +11,7 @@
  * with its own number.  Writing: the head equals the pattern's but for the number; front, number
  * and back are copied out.  Whatever does not match goes the long way, which alone finds faults.
  *
- * A pattern has exactly one compressed number, a body of bytes and no addresses in front. */
+ * A pattern has exactly one compressed number, a body of bytes and no large headers. */
 
 #ifndef NEAP_CORE_PATTERN_H
 #define NEAP_CORE_PATTERN_H
