@@ -52,6 +52,33 @@ describe("ping", function()
     group:close()
   end)
 
+  it("remembers whom it found until the search is over, however long that is", function()
+    local group = membership.group {
+      latency = "1ms",
+      with = { gms = { join_timeout = "100s" }, ping = { num_discovery_runs = 1 } },
+    }
+    group:join("ann"):join("bob"):run "100010ms"
+    local begun = 0
+    for _, name in ipairs { "ann", "bob" } do
+      if group:view(name) ~= "no view" then begun = begun + 1 end
+    end
+    assert.equal(1, begun)
+    group:close()
+  end)
+
+  it("tells a name as soon as it is known", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob" }
+    group.sim:drop { layer = "ping", type = 2, from = "bob", to = "cho", times = 1 }
+    group:join "cho"
+    repeat group:run "1ms" until group:view "ann":find "cho"
+    local since = group.sim:now()
+    repeat group:run "1ms" until group:view "cho" ~= "no view"
+    assert.equal("ann|2 {ann bob cho}", group:view "cho")
+    assert.is_true(group.sim:now() - since < 10e6)
+    group:close()
+  end)
+
   it("is not answered by somebody who leaves", function()
     local group = membership.group { latency = "1ms" }
     group:form { "ann", "bob" }
@@ -105,10 +132,12 @@ describe("ping", function()
     group.channels.bob:on("message", function(msg) got = msg.body end)
     group:join "cho":wait({ "ann", "bob", "cho" }, 1e9)
     group.sim:clear(rule)
+    local before = ping(group, "ann").responses_sent
     local bob = group.channels.bob.address
     group.sim:spawn(function() group.channels.cho:send("hello", { to = bob }) end)
     group:run "1s"
     assert.equal("hello", got)
+    assert.equal(before, ping(group, "ann").responses_sent) -- only bob is wanted
     group:close()
   end)
 

@@ -1,6 +1,7 @@
 -- A suspect is asked before anybody believes it, and judged in time, together with others.
 
 local membership = require "support.membership"
+local neap = require "neap"
 
 local function verify(group, name) return group.channels[name].stack.verify_suspect end
 
@@ -76,6 +77,60 @@ describe("verify_suspect", function()
     group.sim:resume "ann"
     group:run("5s"):agree { "ann", "bob" }
     assert.equal(0, verify(group, "ann").confirmed)
+    group:close()
+  end)
+
+  it("asks again after a stop, for the answers may be still to come", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob" }
+    group.sim:pause "bob"
+    repeat group:run "1ms" until verify(group, "ann").trials == 1
+    group.sim:pause "ann"
+    group:run "20s"
+    group.sim:resume "ann"
+    group.sim:resume "bob"
+    group:run("5s"):agree { "ann", "bob" }
+    assert.equal(1, verify(group, "ann").again)
+    assert.equal(0, verify(group, "ann").confirmed)
+    group:close()
+  end)
+
+  it("gives each its time, and judges together who came in one window", function()
+    local group = membership.group { latency = "1ms", with = { fd_all = { interval = "100ms" } } }
+    group:form { "ann", "bob", "cho", "dee", "eve" }
+    -- bob opens a window; cho and dee come within it and are judged at the end of the next.
+    group:kill("bob"):run("300ms"):kill("cho"):run("400ms"):kill "dee"
+    local asked, since = verify(group, "ann").asked, nil
+    repeat
+      group:run "1ms"
+      if verify(group, "ann").asked == asked + 2 then since = since or group.sim:now() end
+    until group:gms("ann").exclusions == 3
+    assert.is_true(group.sim:now() - since >= 1e9)
+    assert.equal(7, group:gms("ann").views)
+    group:close()
+  end)
+
+  it("opens one trial for several suspicions of one member, none for others than members", function()
+    local accuser = neap.layer "accuser" {
+      doc = "Raises a suspicion when told to.",
+      gives = "suspicion",
+      ops = {
+        accuse = { doc = "This one.", run = function(self, who)
+          self:event_up("suspect", { peer = who })
+        end },
+      },
+    }
+    local group = membership.group { latency = "1ms", stack = neap.stack(function(s)
+      return s.extend(membership.stack, { s.after("verify_suspect", accuser {}) })
+    end) }
+    group:form { "ann", "bob" }
+    group.sim:cut { from = "bob", to = "ann" }
+    for _ = 1, 3 do group.channels.ann.stack.accuser:accuse "bob" end
+    group.channels.ann.stack.accuser:accuse "ann"
+    group:run "100ms"
+    assert.equal(1, verify(group, "ann").trials)
+    assert.equal(1, verify(group, "ann").asked)
+    group:wait({ "ann" }, 3e9)
     group:close()
   end)
 

@@ -63,6 +63,16 @@ describe("gms, acks", function()
     group:close()
   end)
 
+  it("are not waited for from those who are suspected meanwhile", function()
+    local group = membership.group {
+      latency = "1ms", with = { gms = { view_ack_collection_timeout = "60s" } },
+    }
+    group:form { "ann", "bob", "cho" }
+    group:kill("bob"):join "dee" -- the view with dee waits for bob's ack
+    group:wait({ "ann", "cho", "dee" }, 8e9)
+    group:close()
+  end)
+
   it("bring the view once more to who missed it for good", function()
     local group = membership.group {
       latency = "1ms", with = { nakack = { resend_last_seqno_max_times = 1 } },

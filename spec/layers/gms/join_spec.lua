@@ -200,3 +200,58 @@ describe("gms, alone", function()
     group:close()
   end)
 end)
+
+describe("gms, choosing a coordinator", function()
+  it("goes to the one with most members", function()
+    membership.each_seed(10, function(seed)
+      local group = membership.group { seed = seed, latency = "1ms" }
+      group.sim:partition({ "ann" }, { "bob", "cho" })
+      group:join "ann":form { "bob", "cho" }:run "900ms"
+      group.sim:heal()
+      group:join "dee":run "100ms"
+      assert.same({ "bob", "cho", "dee" }, group.channels.dee:view().members)
+      group:close()
+    end)
+  end)
+
+  it("goes to another one when the first does not answer", function()
+    membership.each_seed(10, function(seed)
+      local group = membership.group { seed = seed, latency = "1ms" }
+      group.sim:partition({ "ann" }, { "bob" })
+      group:join "ann":join "bob":run "1100ms"
+      local small = group.channels.ann.address < group.channels.bob.address and "ann" or "bob"
+      group.sim:partition({ "ann", "cho" }, { "bob" })
+      group.sim:heal()
+      group.sim:cut { from = "ann", to = "bob" }
+      group.sim:cut { from = "bob", to = "ann" }
+      group.sim:drop { layer = "gms", type = "join_req", to = small }
+      group:join "cho":run "1300ms"
+      assert.equal(2, #group.channels.cho:view().members)
+      assert.not_equal(small, group.channels.cho:view().coordinator)
+      group:close()
+    end)
+  end)
+
+  it("declines the answer of one that it did not wait for", function()
+    local group = membership.group { latency = "1ms" }
+    group.sim:partition({ "ann", "cho" }, { "bob" })
+    group:join "ann":join "bob":run "1100ms"
+    -- ann takes cho in, and cho does not hear of it before she is with bob.
+    group.sim:delay { layer = "gms", type = "join_rsp", from = "ann", by = "2500ms", times = 10 }
+    group:join "cho"
+    repeat group:run "1ms" until group:view "ann":find "cho"
+    group:run "100ms"
+    group.sim:heal()
+    group.sim:partition({ "ann" }, { "bob", "cho" })
+    group.sim:drop { layer = "ping", from = "ann" } -- she stays where she is
+    group.sim:drop { layer = "ping", from = "bob", to = "ann" }
+    repeat group:run "10ms" until group.channels.cho:view()
+    assert.equal("bob", group.channels.cho:view().coordinator)
+    group.sim:heal()
+    group:run "1500ms"
+    assert.is_true(group:gms("cho").foreign > 0)
+    assert.same({ "ann" }, group.channels.ann:view().members)
+    assert.equal(1, group:gms("ann").leaves)
+    group:close()
+  end)
+end)

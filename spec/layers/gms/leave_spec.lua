@@ -52,6 +52,20 @@ describe("gms, leaving", function()
     leaves({}, { "ann", "bob", "cho", "dee", "eve", "fay", "gus", "hal" })
   end)
 
+  it("lets all go, in a moment", function()
+    for _, count in ipairs { 2, 3, 5, 8 } do
+      local all = { unpack(EIGHT, 1, count) }
+      local group = membership.group { latency = "1ms" }
+      group:form(all)
+      for _, name in ipairs(all) do group:leave(name) end
+      group:run "20ms"
+      for _, name in ipairs(all) do
+        assert.is_true(group.left[name] and group.left[name].time < 15e6, name .. " of " .. count)
+      end
+      group:close()
+    end
+  end)
+
   it("sends requests again to who comes after a leaving coordinator", function()
     leaves({}, { "eve", "fay", "ann", "gus", "hal" })
     leaves({}, { "hal", "gus", "fay", "eve", "ann" })
@@ -113,6 +127,43 @@ describe("gms, leaving", function()
     assert.is_true(group.left.bob.ok)
     assert.is_true(group.left.bob.time < 10e6)
     group:close()
+  end)
+
+  it("is answered by the next one when the first dies with the answer", function()
+    local group = membership.group { latency = "1ms", with = { gms = { leave_timeout = "30s" } } }
+    group:form { "ann", "bob", "cho" }
+    -- cho is out of everybody's view and does not hear of it.
+    group.sim:drop { layer = "gms", type = "leave_rsp", times = 1 }
+    group.sim:drop { layer = "gms", type = "view", to = "cho" }
+    group:leave "cho":wait({ "ann", "bob" }, 1e9)
+    group:kill "ann":run "20s"
+    assert.is_true(group.left.cho and group.left.cho.time < 10e9)
+    group:close()
+  end)
+
+  it("is passed on by somebody who is not the one to ask", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob", "cho" }
+    group:gms("cho"):suspect "ann" -- so cho asks bob
+    group:leave("cho"):run "20ms"
+    assert.is_true(group.left.cho and group.left.cho.ok)
+    group:agree { "ann", "bob" }
+    assert.equal(1, group:gms("ann").leaves)
+    group:close()
+  end)
+
+  it("lets joins of its time come true first", function()
+    for step = 0, 40 do
+      local group = membership.group { latency = "1ms" }
+      group:form { "ann", "bob", "cho" }
+      group:join "dee":run(step .. "ms")
+      local address = group.channels.dee.address
+      group:leave "ann"
+      group:wait({ "bob", "cho", "dee" }, 3e9)
+      assert.equal(address, group.channels.dee.address, ("leave after %d ms"):format(step))
+      assert.is_true(group.left.ann.time < 600e6)
+      group:close()
+    end
   end)
 
   it("comes true while still joining", function()

@@ -47,7 +47,9 @@ describe("gms", function()
   it("shows joiners the mode of each stream", function()
     local group = membership.group { latency = "1ms" }
     group:form { "ann", "bob" }
-    group.sim:spawn(function() group.channels.bob.stack:set { nakack = { retransmission = "ack" } } end)
+    group.sim:spawn(function()
+      group.channels.bob.stack:set { nakack = { retransmission = "ack" } }
+    end)
     group:run "1s"
     -- Whatever bob says himself is lost on cho: she knows it from her join digest.
     group.sim:drop { from = "bob", to = "cho", layer = "nakack" }
