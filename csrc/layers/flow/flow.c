@@ -301,23 +301,27 @@ static void credits_up(struct neap_flow *f, struct neap_msg *m)
   neap_msg_free(m);
 }
 
-static void count_up(struct neap_flow *f, struct neap_msg *m)
+/* Counts a run of messages from one peer, up to the first that carries credits; returns that. */
+static struct neap_msg *count_up(struct neap_flow *f, struct neap_msg *m)
 {
-  struct neap_credit *c = credit_of(f, m->from);
-  if (!c->tally) c->tally = neap_tally_new(&f->layer, c->peer);
-  neap_tally_give(c->tally, m);
-  c->arrived += m->len;
-  f->waiting += m->len;
+  struct neap_layer *layer = &f->layer;
+  bool ours = !m->to == f->multicast && !m->from->self;
+  struct neap_credit *c = ours ? credit_of(f, m->from) : NULL;
+  for (; m && !neap_fc_head_get(m, layer); m = m->next) {
+    if (!ours || !counts(m)) continue;
+    if (!c->tally) c->tally = neap_tally_new(layer, c->peer);
+    neap_tally_give(c->tally, m);
+    c->arrived += m->len;
+    f->waiting += m->len;
+  }
+  return m;
 }
 
 void neap_flow_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct neap_flow *f = (struct neap_flow *)layer;
   struct neap_batch out = {0};
-  struct neap_msg *m = batch->first;
-  bool ours = !m->to == f->multicast && !m->from->self;
-  for (; m && !neap_fc_head_get(m, layer); m = m->next)
-    if (ours && counts(m)) count_up(f, m);
+  struct neap_msg *m = count_up(f, batch->first);
   if (!m) { /* Nothing to take out. */
     neap_pass_up(layer, batch);
     return;
@@ -325,8 +329,8 @@ void neap_flow_up(struct neap_layer *layer, struct neap_batch *batch)
   while ((m = neap_take(batch))) {
     if (neap_fc_head_get(m, layer)) {
       credits_up(f, m);
+      if (batch->first) count_up(f, batch->first);
     } else {
-      if (ours && counts(m) && !m->tally) count_up(f, m);
       neap_put(&out, m);
     }
   }

@@ -22,6 +22,8 @@ struct neap_msg *neap_unicast_own(
   return m;
 }
 
+/* Reports wait for the application, so most samples are too long: they count little, and the short
+ * ones much. */
 void neap_unicast_rtt(struct peer *p, uint64_t sample)
 {
   if (!sample) sample = 1; /* 0 says that nobody has measured. */
@@ -30,9 +32,10 @@ void neap_unicast_rtt(struct peer *p, uint64_t sample)
     p->rtt_spread = sample / 2;
     return;
   }
+  if (sample > 4 * p->rtt) sample = 4 * p->rtt;
   uint64_t off = sample > p->rtt ? sample - p->rtt : p->rtt - sample;
   p->rtt_spread = (3 * p->rtt_spread + off) / 4;
-  p->rtt = (7 * p->rtt + sample) / 8;
+  p->rtt = sample > p->rtt ? p->rtt + off / 8 : p->rtt - off / 2;
 }
 
 /* ---- peers ---- */

@@ -295,10 +295,10 @@ void neap_unicast_asked(struct unicast *u, struct peer *p, const struct neap_msg
   bool outside = false;
   uint64_t seqno;
   while (neap_seqnos_next(&it, &seqno)) {
-    if (neap_window_get(&o->window, seqno))
-      resend(u, p, seqno, false, &batch);
-    else
+    if (!neap_window_get(&o->window, seqno))
       outside = true;
+    else if (batch.bytes < u->window_bytes / 8) /* A burst would be lost as well: it asks again. */
+      resend(u, p, seqno, false, &batch);
   }
   u->xmits += batch.count;
   neap_pass_down(&u->layer, &batch);
