@@ -75,7 +75,7 @@ function words.simulated(session)
   env.sim = sim
   env.run = function(time) return session.ask(function() sim:run(time) end) end
   env.settle = function() return session.ask(function() sim:settle() end) end
-  env.now = function() return require("neap").time(("%dns"):format(sim:now())) end
+  env.now = function() return require("neap.quantity").time(sim:now()) end
   env.loss = function(chance) return sim:set { loss = chance } end
   env.latency = function(time) return sim:set { latency = time } end
   env.drop = function(rule) return sim:drop(rule) end

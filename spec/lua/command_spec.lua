@@ -1,0 +1,210 @@
+-- The command: help, check, show, run, sim, new, decode, and what it says when it is used wrongly.
+
+local function neap(arguments, input)
+  local command = "timeout 60 build/neap " .. arguments .. " 2>&1"
+  if input then
+    local f = assert(io.open("build/command-input.txt", "w"))
+    f:write(input)
+    f:close()
+    command = command .. " <build/command-input.txt"
+  end
+  local pipe = assert(io.popen(command .. "; echo rc=$?"))
+  local text = pipe:read "*a"
+  pipe:close()
+  local out, code = text:match "^(.*)rc=(%d+)%s*$"
+  return out, tonumber(code)
+end
+
+local function write(path, text)
+  local f = assert(io.open(path, "w"))
+  f:write(text)
+  f:close()
+  return path
+end
+
+local function has(text, expected)
+  assert(text:find(expected, 1, true), ("no %q in:\n%s"):format(expected, text))
+end
+
+describe("neap help", function()
+  it("explains a layer from its rows", function()
+    local text, code = neap "help nakack"
+    assert.equal(0, code)
+    has(text, "gives: mcast_reliable mcast_fifo digest")
+    has(text, "retransmission")
+    has(text, "nak (nak | ack)")
+  end)
+
+  it("explains an attribute, an operation and a promise", function()
+    has(neap "help stable.interval", "default 20s")
+    has(neap "help nakack.trigger_xmit", "nakack.trigger_xmit() - ")
+    has(neap "help view", "given by: gms")
+  end)
+
+  it("answers an unknown word with the nearest one", function()
+    local text, code = neap "help nakcak"
+    assert.equal(1, code)
+    has(text, "did you mean 'nakack'")
+    has(neap "help stable.intervl", "did you mean 'interval'")
+  end)
+end)
+
+describe("neap check", function()
+  it("passes the shipped stacks and says what they give", function()
+    local text, code = neap "check lan lossy teaching"
+    assert.equal(0, code)
+    has(text, "lan: good")
+    has(text, "mcast_fifo")
+  end)
+
+  it("tells all problems at once, with file and line", function()
+    local path = write("build/wrong.lua", [[
+return stack "wrong" {
+  "Has problems.",
+  nakcak {},
+  gms { join_timeout = 500 },
+  stable { intervall = "5s" },
+  udp { ttl = 900 },
+}
+]])
+    local text, code = neap("check " .. path)
+    assert.equal(1, code)
+    has(text, "build/wrong.lua:3: no layer called 'nakcak' (did you mean 'nakack'?)")
+    has(text, "build/wrong.lua:4: gms.join_timeout:")
+    has(text, "build/wrong.lua:5: stable has no parameter 'intervall' (did you mean 'interval'?)")
+    has(text, "build/wrong.lua:6: udp.ttl: 900 is outside")
+  end)
+
+  it("says what is missing below a layer", function()
+    local path = write("build/missing.lua", [[
+return stack "missing" {
+  "Nobody orders anything.",
+  gms {},
+  udp {},
+}
+]])
+    local text, code = neap("check " .. path)
+    assert.equal(1, code)
+    has(text, "build/missing.lua:3: gms needs")
+    has(text, "nakack")
+  end)
+
+  it("answers a file that is not there and one that does not compile", function()
+    local text, code = neap "check build/no-such-file.lua"
+    assert.equal(1, code)
+    has(text, "build/no-such-file.lua")
+    text, code = neap("check " .. write("build/broken.lua", "return stack \"x\" {"))
+    assert.equal(1, code)
+    has(text, "build/broken.lua:1:")
+  end)
+end)
+
+describe("neap show", function()
+  it("tells every value and where it comes from", function()
+    local text, code = neap "show lan"
+    assert.equal(0, code)
+    assert(text:match "interval%s+20s%s+stacks/lan.lua:%d+", text)
+    assert(text:match "ack_delay%s+5ms%s+default", text)
+  end)
+end)
+
+describe("neap run and neap sim", function()
+  it("give the file its arguments and pass on its failure", function()
+    local path = write("build/arguments.lua", "print(arg[0], arg[1], ...) if arg[1] == 'bad' then "
+      .. "error 'no good' end")
+    local text, code = neap("run " .. path .. " one")
+    assert.equal(0, code)
+    has(text, path .. "\tone\tone")
+    text, code = neap("run " .. path .. " bad")
+    assert.equal(1, code)
+    has(text, "no good")
+  end)
+
+  it("run a file once per seed, and say how to repeat a failure", function()
+    local path = write("build/seeds.lua", [[
+local sim = require("neap").sim {}
+assert(sim.seed ~= 3, "three is bad")
+]])
+    local text, code = neap("sim " .. path .. " --seeds 1..4")
+    assert.equal(1, code)
+    has(text, "neap sim build/seeds.lua --seeds 3")
+    has(text, "4 seeds, 1 failed")
+  end)
+end)
+
+describe("neap new layer", function()
+  it("writes a layer that runs, and its spec", function()
+    os.execute "rm -rf build/new && mkdir -p build/new"
+    local pipe = io.popen "cd build/new && timeout 60 ../neap new layer counting 2>&1; echo rc=$?"
+    local text = pipe:read "*a"
+    pipe:close()
+    has(text, "wrote counting.lua")
+    has(text, "rc=0")
+    pipe = io.popen("cd build/new && LUA_PATH='../../lua/?.lua;../../lua/?/init.lua;;' "
+      .. "LUA_CPATH=\"${NEAP_LIB:+../../}${NEAP_LIB:-../lib}/?.so;;\" "
+      .. "timeout 60 luajit /usr/bin/busted --ignore-lua counting_spec.lua 2>&1")
+    text = pipe:read "*a"
+    pipe:close()
+    has(text, "1 success / 0 failures")
+    pipe = io.popen "cd build/new && ../neap new layer counting 2>&1; echo rc=$?"
+    text = pipe:read "*a"
+    pipe:close()
+    has(text, "is there already")
+    has(text, "rc=1")
+  end)
+end)
+
+describe("neap", function()
+  it("answers an unknown command, and none at all", function()
+    local text, code = neap "chekc"
+    assert.equal(2, code)
+    has(text, "did you mean 'check'")
+    text, code = neap ""
+    assert.equal(2, code)
+    has(text, "neap COMMAND")
+  end)
+end)
+
+describe("neap repl", function()
+  it("is clean with piped input: no prompt, values and errors printed, exit code", function()
+    local text, code = neap("repl --nodes ann,bob", "1 + 1\n'a', nil, 3\nann.name\n")
+    assert.equal(0, code)
+    has(text, "2\n\"a\"\tnil\t3\nann\n")
+    assert(not text:find "neap>", text)
+    text, code = neap("repl --nodes ann", "error 'x'\n")
+    assert.equal(1, code)
+    has(text, "x")
+  end)
+
+  it("moves time only when told, and lets what waits go on then", function()
+    local text = neap("repl --nodes ann,bob", 'now() == now()\nann:send("x", { rsvp = true })\n'
+      .. 'run "50ms"\n')
+    has(text, "true\n")
+    has(text, "(it waits, and goes on when time does)\n")
+    has(text, "bob < ann: x")
+    has(text, "{ left = {} }")
+  end)
+
+  it("answers what is misspelt", function()
+    local text = neap("repl --nodes ann", "ann.stable.intervl\nanm\n")
+    has(text, "did you mean 'interval'")
+    has(text, "did you mean 'ann'")
+  end)
+
+  it("completes members, layers and attributes, keeps history, and survives ^C #real", function()
+    local typed = "sleep 2; printf 'ann.nak\\t.retr\\t\\n'; sleep 1; printf 'while true do end\\n'; "
+      .. "sleep 1; printf '\\003'; sleep 1; printf '6*7\\n\\004'"
+    local pipe = io.popen(("rm -rf build/home; mkdir -p build/home; (%s) | HOME=$PWD/build/home "
+      .. "TERM=dumb timeout 30 script -qec 'build/neap repl --nodes ann' /dev/null 2>&1")
+      :format(typed))
+    local text = pipe:read "*a"
+    pipe:close()
+    has(text, "ann.nakack.retransmission")
+    has(text, "\nnak")
+    has(text, "interrupted")
+    has(text, "42")
+    local f = assert(io.open "build/home/.neap_history")
+    has(f:read "*a", "6*7")
+    f:close()
+  end)
+end)
