@@ -192,7 +192,8 @@ describe("neap repl", function()
   end)
 
   it("completes members, layers and attributes, keeps history, and survives ^C #real", function()
-    local typed = "sleep 2; printf 'ann.nak\\t.retr\\t\\n'; sleep 1; printf 'while true do end\\n'; "
+    local typed = "sleep 2; "
+      .. "printf 'ann.nak\\t.retr\\t\\n'; sleep 1; printf 'while true do end\\n'; "
       .. "sleep 1; printf '\\003'; sleep 1; printf '6*7\\n\\004'"
     local pipe = io.popen(("rm -rf build/home; mkdir -p build/home; (%s) | HOME=$PWD/build/home "
       .. "TERM=dumb timeout 30 script -qec 'build/neap repl --nodes ann' /dev/null 2>&1")
