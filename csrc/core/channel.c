@@ -440,9 +440,7 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
                                    .time = send->timeout});
   }
   int64_t ticket = m->ticket;
-  struct neap_batch batch = {0};
-  neap_put(&batch, m);
-  neap_stack_down(stack, &batch);
+  neap_stack_down_msg(stack, m);
   return ticket;
 }
 

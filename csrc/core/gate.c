@@ -19,6 +19,7 @@ static struct neap_gate_class *class_of(struct neap_stack *stack, const struct n
   if (!stack->gates[at]) {
     stack->gates[at] = calloc(1, sizeof **stack->gates);
     NEAP_ASSERT(stack->gates[at]);
+    stack->gates[at]->limit = (struct neap_gate_position){UINT64_MAX, UINT64_MAX};
   }
   return stack->gates[at];
 }
@@ -57,6 +58,18 @@ static struct neap_gate_position room_of(const struct neap_gate_class *class, bo
   return room;
 }
 
+static void find_limit(struct neap_gate_class *class)
+{
+  struct neap_gate_position limit = {UINT64_MAX, UINT64_MAX};
+  for (unsigned i = 0; i < NEAP_GATE_OWNERS; i++) {
+    const struct neap_gate_position *horizon = &class->horizon[i];
+    if (!class->owned[i]) continue;
+    if (horizon->bytes < limit.bytes) limit.bytes = horizon->bytes;
+    if (horizon->messages < limit.messages) limit.messages = horizon->messages;
+  }
+  class->limit = limit;
+}
+
 static void tell(struct neap_stack *stack, struct neap_gate_class *class, struct neap_peer *peer)
 {
   bool half;
@@ -77,6 +90,7 @@ void neap_gate_horizon(
     class->best[row] = room; /* A lowered limit starts over. */
   class->owned[row] = true;
   class->horizon[row] = (struct neap_gate_position){bytes, messages};
+  find_limit(class);
   tell(layer->stack, class, peer);
 }
 
@@ -85,6 +99,7 @@ void neap_gate_open(struct neap_layer *layer, struct neap_peer *peer)
   if (!layer->gate_owner) return;
   struct neap_gate_class *class = class_of(layer->stack, peer);
   class->owned[layer->gate_owner - 1] = false;
+  find_limit(class);
   tell(layer->stack, class, peer);
 }
 
@@ -106,12 +121,20 @@ static void want(struct neap_stack *stack, struct neap_gate_class *class, struct
   neap_stack_event_down(stack, &event);
 }
 
+/* Near the end of the room it takes a closer look. */
+static bool may_pass(const struct neap_gate_class *class, uint32_t len)
+{
+  bool half;
+  if (class->at.bytes + len <= class->limit.bytes && class->at.messages < class->limit.messages)
+    return true;
+  struct neap_gate_position room = room_of(class, &half);
+  return room.messages && (len <= room.bytes || half);
+}
+
 bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m)
 {
   struct neap_gate_class *class = class_of(stack, m->to);
-  bool half;
-  struct neap_gate_position room = room_of(class, &half);
-  if (!room.messages || (m->len > room.bytes && !half)) {
+  if (!may_pass(class, m->len)) {
     want(stack, class, m->to);
     return false;
   }

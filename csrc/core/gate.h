@@ -32,6 +32,7 @@ struct neap_gate_class {
   struct neap_gate_position horizon[NEAP_GATE_OWNERS];
   uint64_t best[NEAP_GATE_OWNERS]; /* most bytes of room an owner has published */
   bool owned[NEAP_GATE_OWNERS];
+  struct neap_gate_position limit; /* the nearest horizon: up to it nobody need be asked */
   bool wanted; /* somebody was turned away: say so when there is room */
 };
 

@@ -72,6 +72,19 @@ void neap_box_batch(struct neap_stack *stack, struct neap_mailbox *box, struct n
   *batch = (struct neap_batch){0};
 }
 
+void neap_box_msg(struct neap_stack *stack, struct neap_mailbox *box, struct neap_msg *m)
+{
+  struct neap_item *last = box->last;
+  if (last && !last->is_event && last->batch.count < BATCH_MAX &&
+      neap_same_run(last->batch.last, m)) {
+    neap_put(&last->batch, m);
+    return;
+  }
+  struct neap_batch batch = {0};
+  neap_put(&batch, m);
+  neap_box_batch(stack, box, &batch);
+}
+
 void neap_box_event(
   struct neap_stack *stack, struct neap_mailbox *box, const struct neap_event *event)
 {
