@@ -115,7 +115,9 @@ static const struct neap_attr unicast_attrs[] = {
     .doc = "Of a connection that is over, or a report older than one seen; ignored."},
   {NEAP_COUNTER, "full", AT(full), "messages",
     .doc = "Dropped because the application takes no more now; asked for again later."},
-  {NEAP_COUNTER, "far", AT(far), "messages", .doc = "Dropped: too far ahead of what is in order."},
+  {NEAP_COUNTER, "far", AT(far), "messages",
+    .doc = "Dropped: twice as far ahead as a "
+           "sender may be; asked for again later."},
   {NEAP_COUNTER, "early_dropped", AT(early_dropped), "messages",
     .doc = "Early ones that were too many, of another connection, or never claimed."},
   {NEAP_COUNTER, "resets", AT(resets), "connections",

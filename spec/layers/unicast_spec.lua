@@ -169,6 +169,39 @@ describe("unicast", function()
     nothing_left(g)
   end)
 
+  it("drops what is far ahead of a small window, and gets it later", function()
+    local far = 0
+    group.each_seed(5, function(seed)
+      local g = pair { seed = seed, loss = 0.1,
+        with = { unicast = { window_messages = 1000 }, udp = { max_packet = "600B" } } }
+      g.bob.stack.unicast.window_messages = 20
+      g.bob.stack.unicast.window_bytes = "1KB"
+      g:call(function()
+        for i = 1, 500 do assert(g.ann:send(tostring(i), { to = "bob" })) end
+      end)
+      g.sim:settle()
+      assert.equal(group.counted(500), g:got "bob")
+      far = far + g.bob.stack.unicast.far
+      nothing_left(g)
+    end)
+    assert.is_true(far > 0)
+  end)
+
+  it("lets pass, and does not repair, what is sent without reliability", function()
+    local g = pair { loss = 0.5, with = { unicast = { window_bytes = "5KB" } } }
+    for _ = 1, 200 do
+      assert(g.ann:send(("x"):rep(1000), { to = "bob", reliable = false, block = false }))
+      g.sim:run "1ms"
+    end
+    for _ = 1, 5 do
+      assert(g.ann:send("self", { to = "ann", reliable = false, block = false }))
+    end
+    g.sim:settle()
+    assert.is_true(#g.bodies.bob > 50 and #g.bodies.bob < 150)
+    assert.equal(5, #g.bodies.ann)
+    assert.equal(0, g.ann.stack.unicast.unacked)
+  end)
+
   it("keeps nothing that the application has no room for, and gets it again", function()
     local g = pair { with = {
       unicast = { window_bytes = "100MB" }, ufc = { max_credits = "100MB" },

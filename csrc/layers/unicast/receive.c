@@ -13,6 +13,9 @@
  * that is in no view. */
 enum { TRIES = 5 };
 
+/* Strangers are cheap to forge: all together have no more early messages than so many peers. */
+enum { EARLY_PEERS = 16 };
+
 /* ---- gaps ---- */
 
 /* Asks for what is missing in `from` .. `to`; returns how far it looked. */
@@ -183,6 +186,19 @@ static void release(struct unicast *u, struct peer *p, uint64_t seqno, struct ne
   }
 }
 
+/* Twice as far ahead as a sender may be.  The next in order never is; what is, is heard of only as
+ * far as it will be asked for. */
+static bool too_far(struct unicast *u, struct in *in, const struct neap_msg *m, uint64_t seqno)
+{
+  uint64_t most = in->window.hd + 2 * u->window_messages;
+  if (seqno == in->window.hd + 1) return false;
+  if (!neap_after(seqno, most) && in->window.bytes + m->len <= 2 * u->window_bytes) return false;
+  u->far++;
+  if (neap_after(seqno, most)) seqno = most;
+  if (neap_after(seqno, in->heard)) in->heard = seqno;
+  return true;
+}
+
 /* No room: counts it as heard of, so that it is asked for again.  What layers say to each other
  * passes: it may be what makes room. */
 static bool no_room(struct unicast *u, struct in *in, const struct neap_msg *m, uint64_t seqno)
@@ -210,7 +226,7 @@ static void store(
     neap_msg_free(m);
     return;
   }
-  if (no_room(u, in, m, seqno)) {
+  if (too_far(u, in, m, seqno) || no_room(u, in, m, seqno)) {
     neap_msg_free(m);
     return;
   }
@@ -218,12 +234,7 @@ static void store(
     kept = neap_tagged(m) ? neap_msg_clone(m) : u->delivered;
     if (kept == u->delivered) kept->refs++;
   }
-  if (neap_window_add(&in->window, seqno, kept) != NEAP_ADDED) {
-    u->far++;
-    if (kept != m) neap_msg_free(kept);
-    neap_msg_free(m);
-    return;
-  }
+  NEAP_ASSERT(neap_window_add(&in->window, seqno, kept) == NEAP_ADDED);
   u->received++;
   u->waiting++;
   if (neap_after(seqno, in->heard)) in->heard = seqno;
@@ -243,7 +254,7 @@ static void keep_early(struct unicast *u, struct peer *p, struct neap_msg *m)
 {
   struct in *in = &p->in;
   uint64_t now = neap_now(&u->layer), wait = u->gap_delay;
-  if (in->early.count >= u->early_max) {
+  if (in->early.count >= u->early_max || u->early >= EARLY_PEERS * u->early_max) {
     u->early_dropped++;
     neap_msg_free(m);
   } else {

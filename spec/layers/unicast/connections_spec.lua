@@ -150,6 +150,49 @@ describe("a connection of unicast", function()
     nothing_left(g)
   end)
 
+  it("moves on over what was reported in an earlier life of its table", function()
+    local g = pair()
+    g.ann.stack.unicast:close "bob"
+    g.sim:settle()
+    g.sim:duplicate { from = "ann", to = "bob", layer = "unicast", type = "data", seqno = 1,
+      by = "300ms", times = 1 }
+    for i = 1, 3 do
+      say(g, "ann", "bob", i, i)
+      g.sim:run "1us"
+    end
+    g.sim:run "50ms"
+    g.bob.stack.unicast:forget "ann"
+    g.sim:run "300ms" -- the late copy of the first opens a window that begins too early
+    assert.equal("1 2 3 1", g:got "bob")
+    say(g, "ann", "bob", 4, 6)
+    g.sim:settle()
+    assert.equal("1 2 3 1 4 5 6", g:got "bob")
+    assert.equal(1, g.bob.stack.unicast.moved)
+    assert.is_true(g.bob.stack.unicast.requests_sent <= 2)
+    nothing_left(g)
+  end)
+
+  it("is over when its sender says so, even if that has to be asked for", function()
+    local g = pair()
+    g.sim:drop { from = "ann", to = "bob", layer = "unicast", type = "close", times = 1 }
+    g.sim:drop { from = "ann", to = "bob", layer = "unicast", type = "data", body = "2" }
+    for i = 1, 3 do
+      say(g, "ann", "bob", i, i)
+      g.sim:run "1us"
+    end
+    g.sim:run "500us"
+    g.ann.stack.unicast:close "bob"
+    g.sim:run "1500us"
+    assert.equal(1, g.bob.stack.unicast.waiting) -- 3, behind 2, which nobody has any more
+    g.sim:settle()
+    assert.equal(0, g.bob.stack.unicast.receivers)
+    say(g, "ann", "bob", 4, 5)
+    g.sim:settle()
+    assert.equal("1 4 5", g:got "bob")
+    assert.equal(1, g.ann.stack.unicast.resets)
+    nothing_left(g)
+  end)
+
   it("is told NONE when its sender knows of none, and asks no more", function()
     local g = pair { with = { unicast = { sync_min_interval = "100ms" } } }
     say(g, "ann", "bob", 1, 3)
