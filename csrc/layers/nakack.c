@@ -88,7 +88,7 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_GAUGE, "window_stored", AT(window_stored), "messages", .doc = "Own multicasts kept."},
   {NEAP_GAUGE, "waiting", AT(waiting), "messages", .doc = "Arrived, and wait behind a gap."},
   {NEAP_GAUGE, "repair_time", AT(repair_time), "ns",
-    .doc = "From noticing that something is missing until nothing is; smoothed."},
+    .doc = "From noticing that a message is missing until it is here; smoothed."},
   {NEAP_GAUGE, "early", AT(early_count), "messages", .doc = "Wait for the first view."},
   {NEAP_GAUGE, "holds", AT(holds_count), "digests",
     .doc = "Given out and not installed by all: what they cover is kept."},

@@ -75,19 +75,27 @@ static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
 static void repeat_later(struct nakack *n, struct stream *s)
 {
   s->again_to = s->asked;
+  s->progress = false;
   neap_timer_start(&n->layer, &s->again, s->pause);
+}
+
+/* Of what is missing, the part that there would be room for. */
+static uint64_t in_reach(const struct nakack *n, const struct stream *s)
+{
+  uint64_t most = s->win.low + 2 * n->window_messages;
+  return nakack_after(s->told, most) ? most : s->told;
 }
 
 /* Sees to it that what is missing is asked for. */
 void nakack_watch(struct nakack *n, struct stream *s, bool soon)
 {
+  uint64_t reach = in_reach(n, s);
   if (!nakack_lacks(s) || s->stopped || s->full) return;
-  if (!s->since) s->since = neap_now(&n->layer);
   if (n->gap_delay == TICK) {
     if (!s->gap.armed) neap_timer_start(&n->layer, &s->gap, n->xmit_interval);
-  } else if (nakack_after(s->told, s->asked)) {
+  } else if (nakack_after(reach, s->asked)) {
     if (s->gap.armed && !soon) return; /* What is new waits for the next round. */
-    s->seen = s->told;
+    s->seen = reach;
     neap_timer_sooner(&n->layer, &s->gap, first_delay(n, s, soon));
   } else if (!s->again.armed && !s->gap.armed) {
     s->pause = repeat_delay(n, s);
@@ -95,24 +103,43 @@ void nakack_watch(struct nakack *n, struct stream *s, bool soon)
   }
 }
 
+/* One hole at a time is measured, from its being noticed to its being filled. */
+static void measure(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  uint64_t from = nakack_after(s->told, s->win.hd) ? s->told : s->win.hd;
+  if (s->hole_at || !nakack_after(seqno, from)) return;
+  s->hole = neap_window_missing(&s->win, from + 1, seqno);
+  if (s->hole) s->hole_at = neap_now(&n->layer);
+}
+
+void nakack_filled(struct nakack *n, struct stream *s)
+{
+  if (nakack_after(s->hole, s->win.hd) && !neap_window_get(&s->win, s->hole)) return;
+  uint64_t took = neap_now(&n->layer) - s->hole_at;
+  n->repair_time = n->repair_time ? (7 * n->repair_time + took) / 8 : took;
+  s->hole_at = 0;
+}
+
 void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon)
 {
-  uint64_t most = s->win.low + 2 * n->window_messages; /* Nobody can have more out. */
+  uint64_t most = s->win.low + NAKACK_WINDOW_MAX; /* Nobody can have more out. */
   if (nakack_after(seqno, most)) seqno = most;
+  measure(n, s, seqno);
   if (nakack_after(seqno, s->told)) s->told = seqno;
   if (NEAP_IS_MUTANT(302)) return;
   /* The rule of the reference asks for the announced seqno at once; the holes before it show
    * then. */
-  if (soon && n->gap_delay == TICK && nakack_after(s->told, s->win.high) && !s->stopped && !s->full)
-    request(n, s, s->told, s->told);
+  if (soon && n->gap_delay == TICK && nakack_after(seqno, s->win.high) && !s->stopped && !s->full)
+    request(n, s, seqno, seqno);
   nakack_watch(n, s, soon);
 }
 
-void nakack_whole(struct nakack *n, struct stream *s)
+void nakack_moved(struct nakack *n, struct stream *s)
 {
-  uint64_t took = neap_now(&n->layer) - s->since;
-  n->repair_time = n->repair_time ? (7 * n->repair_time + took) / 8 : took;
-  s->since = 0;
+  if (nakack_lacks(s)) {
+    nakack_watch(n, s, false);
+    return;
+  }
   neap_timer_stop(&s->gap);
   neap_timer_stop(&s->again);
 }
@@ -130,7 +157,7 @@ static void probe(struct nakack *n, struct stream *s, uint64_t seqno)
 static void tick(struct nakack *n, struct stream *s)
 {
   if (nakack_after(s->seen, s->win.hd)) ask(n, s, s->win.hd + 1, s->seen);
-  s->seen = s->told;
+  s->seen = in_reach(n, s);
 }
 
 static void first_round(struct nakack *n, struct stream *s)
@@ -165,16 +192,13 @@ void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
     nakack_watch(n, s, false);
     return;
   }
-  uint64_t oldest = neap_window_missing(&s->win, from, s->again_to);
-  if (oldest) {
+  bool missing = neap_window_missing(&s->win, from, s->again_to) != 0;
+  /* Longer and longer while nothing comes; a stream that loses steadily has holes all the time. */
+  s->pause =
+    missing && !s->progress ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
+  if (missing) {
     s->probe_at = 0; /* An answer could be to either request. */
-    /* Longer and longer for one hole; while old ones are filled and new ones come, not longer. */
-    bool same = oldest == s->again_oldest;
-    s->pause = same ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
-    s->again_oldest = oldest;
     ask(n, s, from, s->again_to);
-  } else {
-    s->pause = repeat_delay(n, s);
   }
   if (neap_window_missing(&s->win, from, s->asked)) repeat_later(n, s);
   nakack_watch(n, s, false);
@@ -189,7 +213,7 @@ void nakack_ask_now(struct nakack *n, struct stream *s)
   } else {
     neap_timer_stop(&s->again);
     s->asked = s->win.hd;
-    s->seen = s->told;
+    s->seen = in_reach(n, s);
     s->probe_at = 0;
     first_round(n, s);
   }

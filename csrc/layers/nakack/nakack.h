@@ -46,9 +46,9 @@ struct stream {
   uint64_t seen;                  /* what `gap` will ask for when it is due */
   uint64_t asked;                 /* holes up to here were asked for once at least */
   uint64_t again_to;              /* of these, what `again` will ask for when it is due */
-  uint64_t again_oldest;          /* missing at the last repeat */
+  bool progress;                  /* some of these have come since it was started */
   uint64_t pause;                 /* before the next `again` */
-  uint64_t since;                 /* when the oldest hole was noticed; 0: there is none */
+  uint64_t hole, hole_at;         /* one that is measured: noticed then; 0: none is */
   uint64_t rtt;                   /* from asking to getting; 0 unknown */
   uint64_t probe, probe_at;       /* the seqno that measures it, and when it was asked for */
   uint64_t mended[NAKACK_MENDED]; /* what answers brought, by seqno: the original may come too */
@@ -186,8 +186,10 @@ neap_fire nakack_room_fire;
 /* There is a message of this seqno at least; `soon`: its delay is over, only the spread remains. */
 void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon);
 void nakack_watch(struct nakack *n, struct stream *s, bool soon);
-/* Nothing is missing any more. */
-void nakack_whole(struct nakack *n, struct stream *s);
+/* Less is missing than before, perhaps nothing. */
+void nakack_moved(struct nakack *n, struct stream *s);
+/* Something came: perhaps the hole that is measured. */
+void nakack_filled(struct nakack *n, struct stream *s);
 void nakack_ask_now(struct nakack *n, struct stream *s);
 /* An answer came and was new. */
 void nakack_mended(struct nakack *n, struct stream *s, uint64_t seqno);

@@ -108,34 +108,30 @@ static void run_on(struct nakack *n, struct stream *s, struct neap_batch *out)
     stored(n, m, true, fresh);
     deliver(n, s, m, out);
   }
-  if (s->since && !nakack_lacks(s)) nakack_whole(n, s);
+  if (s->gap.armed || s->again.armed) nakack_moved(n, s);
 }
 
-/* Keeps it until it is its turn; false if it is there already. */
-static bool keep(struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno)
+/* Keeps it until it is its turn. */
+static void keep(struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno)
 {
-  if (neap_window_add(&s->win, seqno, m) != NEAP_ADDED) return false;
+  enum neap_add added = neap_window_add(&s->win, seqno, m);
+  NEAP_ASSERT(added == NEAP_ADDED); /* The caller has looked. */
   n->waiting++;
-  return true;
 }
 
 /* Out of band: rises at once, and a copy keeps its place in the order. */
-static bool overtake(
+static void overtake(
   struct nakack *n, struct stream *s, struct neap_msg *m, uint64_t seqno, struct neap_batch *out)
 {
   struct neap_msg *copy = neap_msg_clone(m);
   uint8_t form = neap_nak_head_form(m, &n->layer);
   neap_nak_head_put_form(copy, &n->layer, form)->type = RISEN;
-  if (!keep(n, s, copy, seqno)) {
-    neap_msg_free(copy);
-    return false;
-  }
+  keep(n, s, copy, seqno);
   if (seqno != s->win.hd + 1) stored(n, m, false, true);
   neap_receipt_give(s->run, m, seqno);
   s->fresh += m->len;
   n->handed += m->len;
   neap_put(out, m);
-  return true;
 }
 
 /* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
@@ -165,6 +161,7 @@ static void data(
     neap_msg_free(m);
   } else {
     n->received++;
+    s->progress |= !nakack_after(seqno, s->again_to);
     if (again) nakack_mended(n, s, seqno);
     if (neap_oob(m) && !bound_to(n, m, 1)) {
       overtake(n, s, m, seqno, out);
@@ -176,6 +173,7 @@ static void data(
       run_on(n, s, out);
     else
       nakack_notice(n, s, seqno, false);
+    if (s->hole_at) nakack_filled(n, s);
   }
 }
 
@@ -287,7 +285,9 @@ static uint32_t in_order(struct nakack *n, struct stream *s, struct neap_batch *
   s->fresh += bytes;
   n->handed += bytes;
   n->received += count;
-  if (s->since && !nakack_lacks(s)) nakack_whole(n, s);
+  s->progress |= count > 0;
+  if (s->gap.armed || s->again.armed) nakack_moved(n, s);
+  if (s->hole_at) nakack_filled(n, s);
   return count;
 }
 

@@ -72,7 +72,7 @@ describe("a toggle", function()
         end
       end)
       g.sim:run "10s"
-      g.sim:settle()
+      g:calm()
       assert.equal(12, sets)
       assert.equal(0, failed)
       for _, name in ipairs(g.names) do assert.equal(group.counted(600), g:got(name)) end
