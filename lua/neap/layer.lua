@@ -4,9 +4,9 @@
 --     neap.layer "third" { doc, needs, gives, headers, attrs, ops, open, peer, peer_gone,
 --                          down, up (or each_down, each_up), event, may, changed, close, check }
 --
--- From the table a class for C is made (class.lua); each instance has one Lua object, `self`, whose
--- fields are the attributes and whatever the layer puts there.  Messages are boxes: what the layer
--- does not pass, hold or free is freed when `up` or `down` returns, and then the box is empty.
+-- From the table a class for C is made (class.lua); each instance has one Lua object, `self`
+-- (self.lua).  Messages are boxes: what the layer does not pass, hold or free is freed when `up` or
+-- `down` returns, and then the box is empty.
 --
 --     C: batch -> in     Lua: for m in batch:each()   pass_up -> rising, pass_down -> falling
 --
@@ -20,19 +20,19 @@ local ffi = require "ffi"
 local message = require "neap.message"
 local mistake = require "neap.mistake"
 local quantity = require "neap.quantity"
+local self_of = require "neap.self"
 local view_of = require "neap.view"
 
 local layer = {}
 
 -- enum neap_errand
 local EVENT, TIMER, CHANGED, MAY, GONE, STILL, CHECK, OPEN, CLOSE = 3, 4, 5, 6, 7, 8, 9, 11, 12
-local TIMERS = 8 -- NEAP_BIND_TIMERS
 local PASS, STOP, ANSWER = 0, 1, 2 -- enum neap_verdict
 local VERDICTS = { [0] = PASS, pass = PASS, stop = STOP, answer = ANSWER }
-local OOB, RSVP = 1, 128
 
-local new_box, layer_pointer = message.box, ffi.typeof "struct neap_bind_layer *"
-local put, take, free = C.neap_bind_put, C.neap_bind_take, C.neap_bind_msg_free
+local layer_pointer, free = ffi.typeof "struct neap_bind_layer *", C.neap_bind_msg_free
+local new_box = message.box
+local inside, boxed, state_make = self_of.inside, self_of.boxed, self_of.state_make
 
 -- ---- rows of a class's attrs --------------------------------------------------------------------
 
@@ -48,214 +48,6 @@ end
 
 layer.param, layer.gauge, layer.counter = row "param", row "gauge", row "counter"
 
--- ---- what a layer calls -------------------------------------------------------------------------
-
-local inside = {} -- private key of an object: its instance
-local Object = {}
-
-local function live(box)
-  if box.m == nil then mistake.raise("this message was passed on, freed or not held") end
-  return box.m
-end
-
--- A message that was held no longer is; the last one takes its place.
-local function unhold(instance, box)
-  local held = instance.held
-  local last = held[#held]
-  held[box.place] = last
-  last.place = box.place
-  held[#held] = nil
-  box.place = 0
-end
-
-local function give(self, box, batch)
-  local m = live(box)
-  if box.place > 0 then unhold(self[inside], box) end
-  put(batch, m)
-  box.m = nil
-end
-
-function Object:pass_up(box) give(self, box, self[inside].c.rising) end
-function Object:pass_down(box) give(self, box, self[inside].c.falling) end
-
--- Keeps a message beyond this call; it stays valid until it is passed or freed.
-function Object:hold(box)
-  live(box)
-  if box.place == 0 then
-    local held = self[inside].held
-    held[#held + 1] = box
-    box.place = #held
-  end
-  return box
-end
-
-function Object:free(box)
-  local m = live(box)
-  if box.place > 0 then unhold(self[inside], box) end
-  box.m = nil
-  free(m)
-end
-
-local function keep(instance, box)
-  instance.count = instance.count + 1
-  instance.boxes[instance.count] = box
-  return box
-end
-
--- Another message with the same body and headers.
-function Object:clone(box)
-  return keep(self[inside], new_box(C.neap_bind_msg_clone(live(box))))
-end
-
-local function peer_named(instance, to)
-  if to == nil then return nil end
-  if type(to) == "cdata" then return live(to).from end
-  local view = instance.c.layer.view
-  if view ~= nil then
-    for index = 1, view.count do
-      local peer = view.members[index - 1]
-      if message.name(peer) == to or message.address(peer) == to then return peer end
-    end
-  end
-  mistake.raise("nobody called '%s' is in the view of %s", tostring(to), instance.class.name)
-end
-
--- A message of the layer's own: self:new { to = "bob" (nil: all), body = "", oob = true }.
--- `to` may be a message: its sender.
-function Object:new(options)
-  local instance = self[inside]
-  options = options or {}
-  local flags = (options.oob and OOB or 0) + (options.rsvp and RSVP or 0)
-  local m = C.neap_bind_msg_own(ffi.cast("struct neap_layer *", instance.c),
-    peer_named(instance, options.to), flags)
-  if options.body then C.neap_bind_msg_body(m, options.body, #options.body) end
-  return keep(instance, new_box(m))
-end
-
--- Writes the layer's header.
-function Object:put(box, fields)
-  local instance = self[inside]
-  instance.header.put(live(box), instance.slot, instance.at, fields)
-end
-
--- The layer's header, or nil when the message carries none.
-function Object:get(box)
-  local instance = self[inside]
-  return instance.header.get(live(box), instance.slot, instance.at)
-end
-
--- This layer's state of whoever sent the message.
-function Object:peer_of(box)
-  local instance = self[inside]
-  local peer = live(box).from
-  return instance.states[peer.slot] or layer.state_make(instance, peer)
-end
-
-local function next_state(instance, slot)
-  for s = slot + 1, instance.top do
-    if instance.states[s] then return s, instance.states[s] end
-  end
-end
-
--- for p, name in self:peers() do ... end, in the order of slots.
-function Object:peers()
-  local instance, slot = self[inside], -1
-  return function()
-    local state
-    slot, state = next_state(instance, slot)
-    if state then return state, instance.names[slot] end
-  end
-end
-
-local function timer_of(instance, f)
-  for number = 0, TIMERS - 1 do
-    if instance.timers[number] == f then return number end
-  end
-  for number = 0, TIMERS - 1 do
-    if not instance.c.timers[number].armed then
-      instance.timers[number] = f
-      return number
-    end
-  end
-  mistake.raise("%s waits for %d things already", instance.class.name, TIMERS)
-end
-
--- f(self) is called after `delay`; asked again for the same f, that moves.  { background = true }:
--- for heartbeats and periodic checks, which sim:settle does not wait for.
-function Object:after(delay, f, options)
-  local instance = self[inside]
-  if type(f) ~= "function" then mistake.raise("after takes a time and a function") end
-  C.neap_bind_timer_start(instance.c, timer_of(instance, f), quantity.ns(delay),
-    options ~= nil and options.background == true)
-end
-
--- Is anything (or f) waited for?
-function Object:waiting(f)
-  local instance = self[inside]
-  for number = 0, TIMERS - 1 do
-    if instance.c.timers[number].armed and (f == nil or instance.timers[number] == f) then
-      return true
-    end
-  end
-  return false
-end
-
-function Object:cancel(f)
-  local instance = self[inside]
-  for number = 0, TIMERS - 1 do
-    if f == nil or instance.timers[number] == f then C.neap_bind_timer_stop(instance.c, number) end
-  end
-end
-
--- Nanoseconds on the world's clock.
-function Object:now()
-  return tonumber(self[inside].c.layer.stack.world.now)
-end
-
--- Evenly in 0 .. bound-1, from the stack's own stream of numbers.
-function Object:random(bound)
-  return C.neap_bind_chance(ffi.cast("struct neap_layer *", self[inside].c), bound)
-end
-
--- The last view that passed this layer, or nil.
-function Object:view()
-  local view = self[inside].c.layer.view
-  if view ~= nil then return view_of(view) end
-end
-
-local kinds
-local function kind_of(name)
-  if not kinds then
-    kinds = {}
-    local number = 0
-    local text = C.neap_bind_event_name(number)
-    while text ~= nil do
-      kinds[ffi.string(text):lower()] = number
-      number = number + 1
-      text = C.neap_bind_event_name(number)
-    end
-  end
-  return kinds[name] or mistake.raise("there is no event called '%s'", tostring(name))
-end
-
-local function send_event(self, kind, fields, up)
-  local instance = self[inside]
-  local event = ffi.new "struct neap_event"
-  fields = fields or {}
-  event.kind, event.query = kind_of(kind), fields.query == true
-  event.flag, event.number = fields.flag == true, fields.number or 0
-  event.time = fields.time ~= nil and quantity.ns(fields.time) or 0
-  event.peer = peer_named(instance, fields.peer)
-  if fields.text then ffi.copy(event.text, fields.text:sub(1, 159)) end
-  C.neap_bind_event_send(instance.c, event, up)
-end
-
--- self:event_up("trouble", { text = "..." }); with query = true the answer comes to `event`.
-function Object:event_up(kind, fields) send_event(self, kind, fields, true) end
-function Object:event_down(kind, fields) send_event(self, kind, fields, false) end
-
-Object.__index = Object
-
 -- ---- instances ----------------------------------------------------------------------------------
 
 -- By address, for operations; the environment of the world keeps them.
@@ -268,16 +60,6 @@ end
 -- The instance behind a struct neap_layer, or nil for a layer in C.
 function layer.instance(pointer) return instances[key_of(pointer)] end
 
-function layer.state_make(instance, peer)
-  local make = instance.class.definition.peer
-  local state = make and make(instance.object, message.name(peer)) or {}
-  C.neap_bind_peer_keep(ffi.cast("struct neap_layer *", instance.c), peer)
-  instance.states[peer.slot] = state
-  instance.names[peer.slot] = message.name(peer)
-  instance.top = math.max(instance.top, peer.slot)
-  return state
-end
-
 -- Gauges and counters go to C, where everybody reads them.
 local function mirror(instance)
   local values, object = instance.c.values, instance.object
@@ -288,15 +70,20 @@ end
 
 -- End of a call: what was neither passed nor held nor freed is freed.
 local function settle(instance)
-  local boxes = instance.boxes
-  for index = 1, instance.count do
-    local box = boxes[index]
-    if box.m ~= nil and box.place == 0 then
-      free(box.m)
-      box.m = nil
+  if instance.open > 0 or instance.lent then
+    local boxes = instance.boxes
+    for index = 1, instance.count do
+      local box = boxes[index]
+      if box.place > 0 then
+        boxes[index] = new_box() -- That one is the layer's now.
+      elseif box.m ~= nil then
+        free(box.m)
+        box.m = nil
+      end
     end
-    boxes[index] = nil
+    instance.open, instance.lent = 0, false
   end
+  if instance.strict and instance.count > 0 then instance.boxes = {} end
   instance.count = 0
   mirror(instance)
 end
@@ -304,10 +91,14 @@ end
 local Batch = {}
 Batch.__index = Batch
 
+-- What neap_take does, less what nobody asks for before the batch is empty.
 local function next_message(instance)
-  local m = take(instance.c.batch)
+  local batch = instance["in"]
+  local m = batch.first
   if m == nil then return nil end
-  return keep(instance, new_box(m))
+  batch.first = m.next
+  m.next = nil
+  return boxed(instance, m)
 end
 
 -- for m in batch:each() do ... end
@@ -318,7 +109,7 @@ local function batch_call(instance, f)
   local object, batch = instance.object, instance.batch
   return function()
     f(object, batch)
-    if instance.c.batch.count > 0 then C.neap_bind_batch_free(instance.c.batch) end
+    C.neap_bind_batch_free(instance["in"]) -- what the layer did not look at, as a rule nothing
     settle(instance)
   end
 end
@@ -335,7 +126,7 @@ local function each_down_of(f)
     local instance = self[inside]
     for m in batch:each() do
       local to = m.m.to
-      f(self, m, to ~= nil and (instance.states[to.slot] or layer.state_make(instance, to)) or nil)
+      f(self, m, to ~= nil and (instance.states[to.slot] or state_make(instance, to)) or nil)
     end
   end
 end
@@ -360,7 +151,7 @@ errands[CLOSE] = function(instance)
     box.m, box.place = nil, 0
   end
   instance.held = {}
-  if not pcall(settle, instance) then instance.count = 0 end
+  pcall(settle, instance)
   if not ok then error(problem, 0) end
 end
 
@@ -442,11 +233,13 @@ end
 local function maker(class)
   return function(userdata)
     local c = ffi.cast(layer_pointer, userdata)
-    local object = setmetatable({}, Object)
+    local object = setmetatable({}, self_of.Object)
     local instance = {
-      c = c, class = class, object = object, header = class.header, boxes = {}, count = 0,
+      c = c, ["in"] = c.batch, rising = c.rising, falling = c.falling,
+      class = class, object = object, header = class.header,
+      boxes = self_of.boxes_for(c.layer.stack.world.checking), count = 0, open = 0, lent = false,
       held = {}, states = {}, names = {}, top = -1, timers = {},
-      slot = c.layer.slots[0], at = c.layer.at[0],
+      slot = c.layer.slots[0], at = c.layer.at[0], strict = c.layer.stack.world.checking,
     }
     object[inside] = instance
     instance.batch = setmetatable({ [inside] = instance }, Batch)
@@ -473,7 +266,7 @@ function layer.make(name)
     mistake.raise("a layer's name is one word: neap.layer \"third\" { ... }")
   end
   return function(definition)
-    local class = class_of(name, definition, Object)
+    local class = class_of(name, definition, self_of.Object)
     class.maker = maker(class)
     classes.add(class)
     return setmetatable({ name = name, class = class }, {
