@@ -139,12 +139,24 @@ static int unicast_open(struct neap_layer *layer, struct neap_trail *trail)
   return 0;
 }
 
+/* To somebody else, and to be kept. */
+static bool plain(const struct neap_msg *m)
+{
+  return !m->to->self && !(m->flags & NEAP_NO_RELIABILITY);
+}
+
 static void unicast_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct unicast *u = (struct unicast *)layer;
   struct neap_batch out = {0}, up = {0};
-  struct neap_msg *m;
-  if (!batch->first->to) { /* A run of multicasts. */
+  struct neap_msg *m = batch->first;
+  if (!m->to) { /* A run of multicasts. */
+    neap_pass_down(layer, batch);
+    return;
+  }
+  while (m && plain(m)) m = m->next;
+  if (!m) { /* Nothing but what is to be kept: it passes as it is. */
+    for (m = batch->first; m; m = m->next) neap_unicast_send(u, neap_unicast_peer(u, m->to), m);
     neap_pass_down(layer, batch);
     return;
   }
@@ -231,6 +243,10 @@ static void unicast_up(struct neap_layer *layer, struct neap_batch *batch)
     return;
   }
   struct peer *p = neap_unicast_peer(u, batch->first->from);
+  if (neap_unicast_run(u, p, batch)) {
+    neap_pass_up(layer, batch);
+    return;
+  }
   while ((m = neap_take(batch))) {
     bool head = neap_uni_head_get(m, layer), own = neap_uni_own_head_get(m, layer);
     if (!head && !own) {

@@ -36,10 +36,12 @@ static uint64_t ask(struct unicast *u, struct peer *p, uint64_t from, uint64_t t
   return to;
 }
 
-/* Two round trips, and what a busy moment takes. */
+/* Two round trips, or as long as answers have taken; and what a busy moment takes. */
 static uint64_t repeat_base(const struct unicast *u, const struct peer *p)
 {
-  uint64_t base = 2 * neap_unicast_trip(p) > NEAP_MS(2) ? 2 * neap_unicast_trip(p) : NEAP_MS(2);
+  uint64_t trip = neap_unicast_trip(p), base = NEAP_MS(2);
+  if (base < 2 * trip) base = 2 * trip;
+  if (base < trip + 4 * p->rtt_spread) base = trip + 4 * p->rtt_spread;
   return base < u->xmit_interval ? base : u->xmit_interval;
 }
 
@@ -199,15 +201,20 @@ static bool too_far(struct unicast *u, struct in *in, const struct neap_msg *m, 
   return true;
 }
 
+/* There is room for more than so many bytes, beside those that went up in this turn. */
+static bool room(struct unicast *u, uint64_t bytes)
+{
+  uint64_t turn = u->layer.stack->turns;
+  if (turn != u->handed_turn) u->handed = 0;
+  u->handed_turn = turn;
+  return neap_rx_space(&u->layer) > u->handed + bytes;
+}
+
 /* No room: counts it as heard of, so that it is asked for again.  What layers say to each other
  * passes: it may be what makes room. */
 static bool no_room(struct unicast *u, struct in *in, const struct neap_msg *m, uint64_t seqno)
 {
-  uint64_t turn = u->layer.stack->turns;
-  uint64_t waits = seqno == in->window.hd + 1 ? 0 : in->window.bytes;
-  if (turn != u->handed_turn) u->handed = 0;
-  u->handed_turn = turn;
-  if (neap_rx_space(&u->layer) > u->handed + waits) return false;
+  if (room(u, seqno == in->window.hd + 1 ? 0 : in->window.bytes)) return false;
   if (m->flags & NEAP_NO_FC || (neap_oob(m) && !m->len)) return false;
   u->full++;
   if (neap_after(seqno, in->heard)) in->heard = seqno;
@@ -370,4 +377,37 @@ void neap_unicast_none(struct unicast *u, struct peer *p, uint32_t stamp)
   }
   u->early_dropped += p->in.early.count;
   neap_unicast_drop_early(u, p);
+}
+
+/* ---- a run ---- */
+
+/* What a loss-free stream looks like: the next numbers, one after the other, and nothing waits. */
+static bool in_line(struct unicast *u, const struct in *in, const struct neap_batch *batch)
+{
+  uint64_t next = in->window.hd + 1;
+  if (!in->open || in->closing || in->heard != in->window.hd) return false;
+  if (!room(u, batch->bytes)) return false;
+  for (const struct neap_msg *m = batch->first; m; m = m->next) {
+    const struct neap_uni_head *head = neap_uni_head_get(m, &u->layer);
+    if (!head || head->type != NEAP_UNI_DATA || head->seqno != next++) return false;
+    if ((uint16_t)head->conn != in->conn || neap_oob(m) || neap_tagged(m)) return false;
+  }
+  return true;
+}
+
+bool neap_unicast_run(struct unicast *u, struct peer *p, struct neap_batch *batch)
+{
+  struct in *in = &p->in;
+  uint64_t seqno = in->window.hd;
+  if (!in_line(u, in, batch)) return false;
+  p->form = neap_uni_head_form(batch->first, &u->layer);
+  for (struct neap_msg *m = batch->first; m; m = m->next) neap_receipt_give(in->run, m, ++seqno);
+  neap_window_purge(&in->window, seqno, true); /* Nothing is in it: it only moves. */
+  in->heard = in->asked = seqno;
+  in->used = neap_now(&u->layer);
+  in->halted = false;
+  in->risen += batch->bytes;
+  u->handed += batch->bytes;
+  u->received += batch->count;
+  return true;
 }

@@ -199,6 +199,8 @@ neap_fire neap_unicast_tail;
 
 /* ---- receive.c ---- */
 
+/* Takes a whole batch that is in order as it is, for passing up; false: message by message. */
+bool neap_unicast_run(struct unicast *u, struct peer *p, struct neap_batch *batch);
 /* A message with a number; what can rise is put into `up`. */
 void neap_unicast_data(
   struct unicast *u, struct peer *p, struct neap_msg *m, struct neap_batch *up);
