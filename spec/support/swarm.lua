@@ -45,7 +45,7 @@ function Chance:pick(list) return list[self:between(1, #list)] end
 local KINDS = {
   "loss", "duplicate", "reorder", "jitter", "pauses", "crashes", "rsvp", "toggles", "unicasts",
   "oob", "from_callbacks", "slow_callbacks", "big", "small_windows", "late_joins", "leaves",
-  "quiet_loopback", "narrow",
+  "quiet_loopback", "narrow", "cuts", "changes", "returns", "long_pauses",
 }
 
 local function network(has, c)
@@ -63,7 +63,12 @@ end
 local function small_windows(with, c)
   with.nakack.window_bytes = c:pick { "20KB", "100KB", "500KB" }
   with.nakack.window_messages = c:pick { 16, 64, 1024 }
-  with.unicast = { window = c:pick { 8, 64, 1024 }, window_bytes = c:pick { "10KB", "100KB" } }
+  with.unicast = {
+    window_bytes = c:pick { "10KB", "100KB" }, window_messages = c:pick { 8, 64, 1024 },
+  }
+  with.mfc = { max_credits = c:pick { "10KB", "100KB", "1MB" } }
+  with.ufc = { max_credits = c:pick { "10KB", "100KB", "1MB" } }
+  with.frag = { frag_size = c:pick { "1KB", "8KB", "60KB" } }
 end
 
 -- Settings of the stack: the same for all members.
@@ -157,21 +162,21 @@ function Story:draw(name)
   return message, options
 end
 
--- What a synchronous send says must be true.
-function Story:check_rsvp(row, view, options, ok, detail)
-  local ack_on = options.rsvp == true and "delivery" or options.rsvp
-  if not ok or ack_on ~= "delivery" then return end
-  local left = {}
-  for _, who in ipairs(detail.left or {}) do left[who.name] = true end
+-- What a synchronous send says must be true: of everybody who was in the sender's view when the
+-- send was called and is in it now.
+function Story:check_rsvp(name, row, view, ack_on)
+  if ack_on ~= "delivery" then return end
+  local now = {}
+  for _, address in ipairs(self.channels[name]:view().addresses) do now[address] = true end
   for index, address in ipairs(view.addresses) do
-    local name = view.members[index]
+    local other = view.members[index]
     local target = not row.stream.to or row.stream.to == address
     local mine = address == row.stream.from
-    if target and not left[name] and self:is_alive(name) and not (mine and row.loopback == false)
-      and self.channels[name].address == address
+    if target and now[address] and self:is_alive(other) and not (mine and row.loopback == false)
+      and self.channels[other].address == address
       and not self.oracle:delivered(row, address) then
-      self.oracle:complain("rsvp: %s was told that %s has %q, which it has not", row.stream.from,
-        name, row.body:sub(1, 30))
+      self.oracle:complain("rsvp: %s was told that %s has %q, which it has not", name, other,
+        row.body:sub(1, 30))
     end
   end
 end
@@ -190,6 +195,8 @@ function Story:send(name)
   self.waiting = self.waiting + 1
   local ok, code, detail = channel:send(message.body, options)
   self.waiting = self.waiting - 1
+  -- As the stack says: which nobody knows when it changes.
+  local ack_on = options.rsvp == true and not self.plan.has.changes and "delivery" or options.rsvp
   if not ok then
     row.refused = true
     self.codes[code] = (self.codes[code] or 0) + 1
@@ -202,9 +209,9 @@ function Story:send(name)
     self.waiting = self.waiting + 1
     ok, code = ok:wait()
     self.waiting = self.waiting - 1
-    if ok then
-      self:check_rsvp(row, view, options, ok, code)
-    elseif not FAILURES[code] then
+    if ok and self:is_alive(name) then
+      self:check_rsvp(name, row, view, ack_on)
+    elseif not ok and not FAILURES[code] then
       self.oracle:complain("rsvp: %s got %s", name, tostring(code))
     end
   end
@@ -219,7 +226,7 @@ function Story:on_message(name, message)
   local c, has = self.c, self.plan.has
   local token = self.oracle:on_got(channel.address, name, message)
   self.got = self.got + 1
-  if has.slow_callbacks and c:yes(0.05) then self:sleep(c:between(0, 40)) end
+  if has.slow_callbacks and c:yes(0.05) then self:sleep(c:pick { 0, 5, 40, 200 }) end
   if has.from_callbacks and self.echoes > 0 and c:yes(0.1) then
     self.echoes = self.echoes - 1
     self:echo(name)
@@ -261,13 +268,14 @@ function Story:join(name)
     },
   })
   self.channels[name] = channel
+  self.gone[name], self.finished[name] = nil, nil
   self.sim:spawn(function()
     while not channel:view() do
       if not channel:is_open() then return end
       self:sleep(100)
     end
     for _ = 1, self.plan.sends do
-      if not self:is_alive(name) then return end
+      if not self:is_alive(name) or self.channels[name] ~= channel then return end
       self:send(name)
       self:sleep(self.c:real() * self.plan.pause)
     end
@@ -294,6 +302,54 @@ function trouble.crashes(story, name)
   story.gone[name] = true
   if story.addresses[name] then story.oracle:gone(story.addresses[name]) end
   story.sim:kill(name)
+  if story.plan.has.returns and story.c:yes(0.5) then
+    story:sleep(story.c:pick { 1, 500, 5000 })
+    story:join(name)
+  end
+end
+
+-- Beyond the time after which the others give it up: it comes back under another address.
+function trouble.long_pauses(story, name)
+  if story.paused[name] or #story:alive() <= 2 or story.long_paused then return end
+  story.long_paused, story.paused[name] = true, true
+  story.sim:pause(name)
+  story:sleep(18000)
+  if story:is_alive(name) then story.sim:resume(name) end
+  story.paused[name] = nil
+end
+
+-- The network falls apart, not for so long that anybody is given up.
+function trouble.cuts(story)
+  local sides = { {}, {} }
+  for _, name in ipairs(story:alive()) do table.insert(story.c:pick(sides), name) end
+  story.sim:partition(sides[1], sides[2])
+  story:sleep(story.c:pick { 10, 100, 1000 })
+  story.sim:heal()
+  story:sleep(3000)
+end
+
+local CHANGES = {
+  nakack = {
+    window_bytes = { "20KB", "200KB", "4MB" }, window_messages = { 16, 256, 16384 },
+    xmit_interval = { "20ms", "500ms" }, max_xmit_req_size = { 64, 1024 },
+  },
+  unicast = { window_bytes = { "10KB", "4MB" }, window_messages = { 8, 1024 } },
+  mfc = { max_credits = { "10KB", "200KB", "4MB" } },
+  ufc = { max_credits = { "10KB", "200KB", "4MB" } },
+  frag = { frag_size = { "1KB", "20KB", "60KB" } },
+  stable = { interval = { "1s", "20s" }, max_bytes = { "50KB", "2MB" } },
+  rsvp = { ack_on = { "completion", "delivery" }, resend_interval = { "500ms", "2s" } },
+}
+
+-- A live attribute of one member.
+function trouble.changes(story, name)
+  local layers = { "nakack", "unicast", "mfc", "ufc", "frag", "stable", "rsvp" }
+  local layer = story.c:pick(layers)
+  local attributes = {}
+  for attribute in pairs(CHANGES[layer]) do attributes[#attributes + 1] = attribute end
+  table.sort(attributes)
+  local attribute = story.c:pick(attributes)
+  story.channels[name].stack[layer][attribute] = story.c:pick(CHANGES[layer][attribute])
 end
 
 function trouble.leaves(story, name)
@@ -316,7 +372,8 @@ function trouble.toggles(story, name)
 end
 
 function Story:disturb()
-  for _, kind in ipairs { "pauses", "crashes", "leaves", "toggles" } do
+  local kinds = { "pauses", "crashes", "leaves", "toggles", "cuts", "changes", "long_pauses" }
+  for _, kind in ipairs(kinds) do
     if self.plan.has[kind] then
       self.sim:spawn(function()
         local rest = self.plan.trouble * 1000
@@ -337,6 +394,27 @@ end
 
 local CALM = 120 -- seconds: detection of the last crash, two stability rounds, and some more
 
+-- Nothing may be left in these when all is calm.
+local EMPTY = {
+  nakack = { "waiting", "window_stored", "mode_pending", "early", "holds" },
+  unicast = { "unacked", "waiting" },
+  frag = { "partials" },
+  gms = { "joiners", "holds" },
+  rsvp = { "pending", "owed", "lingering" },
+}
+
+function Story:check_empty(name)
+  local stack = self.channels[name].stack
+  for layer, gauges in pairs(EMPTY) do
+    for _, gauge in ipairs(gauges) do
+      local value = tonumber(tostring(stack[layer][gauge]))
+      if value ~= 0 then
+        self.oracle:complain("calm: %s.%s of %s is %s", layer, gauge, name, tostring(value))
+      end
+    end
+  end
+end
+
 function Story:check_end()
   local alive = {}
   for _, name in ipairs(self:alive()) do
@@ -344,6 +422,7 @@ function Story:check_end()
     if not self.finished[name] then
       self.oracle:complain("liveness: %s still waits to send", name)
     end
+    self:check_empty(name)
   end
   if self.waiting > 0 then
     self.oracle:complain("liveness: %d sends have not returned", self.waiting)
@@ -382,6 +461,7 @@ function swarm.run(plan)
   sim:set { loss = 0, duplicate = 0, reorder = 0, jitter = "0ms", capacity = 0 }
   sim:run(("%ds"):format(CALM))
   sim:settle()
+  sim:run "10min" -- By then nobody remembers connections to those who have gone.
   story:check_end()
   story.hash = sim:hash()
   story.time = sim:now()
