@@ -468,6 +468,13 @@ function Channel:shut()
   inside.world:defer(function() Channel.bury(self) end)
 end
 
+-- The world ends, and takes the handle of C along.
+function Channel:abandon()
+  Channel.shut(self)
+  self[own].world.channels[self[own].id] = nil
+  self[own].pointer = nil
+end
+
 function Channel:bury()
   local inside = self[own]
   if not inside.closed or inside.busy > 0 or not inside.pointer then return end

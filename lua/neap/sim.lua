@@ -223,10 +223,6 @@ end
 
 -- Ends the world and what is in it; twice is fine.  Otherwise the collector does.
 function Sim:close()
-  for id = 1, self.world.last_id or 0 do
-    local channel = self.world.channels[id]
-    if channel then channel:close() end
-  end
   self.world:finish()
 end
 

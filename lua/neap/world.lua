@@ -50,14 +50,20 @@ function World.new(handle, env)
   return world
 end
 
--- Ends everything in it; twice is fine.
+-- Ends everything in it; twice is fine.  What C had is gone then, and nobody may look at it.
 function World:finish()
+  if self.driving then mistake.raise("this world cannot end from inside: call neap.stop()") end
+  if self.finished then return end
+  self.finished, self.ended_at = true, self:now()
+  for id = 1, self.last_id or 0 do
+    if self.channels[id] then self.channels[id]:abandon() end
+  end
   core.finish(self.handle)
-  self.finished = true
+  self.pointer = nil
 end
 
 function World:now()
-  return tonumber(self.pointer.now)
+  return self.ended_at or tonumber(self.pointer.now)
 end
 
 -- ---- coroutines ---------------------------------------------------------------------------------
@@ -232,6 +238,7 @@ end
 -- Drives until the clock shows `goal`, until `finished()`, or until nothing more happens ("idle");
 -- `settle`: until only background work is left.
 function World:drive(goal, settle, finished)
+  if self.finished then mistake.raise("this world is closed") end
   if self.driving then mistake.raise("this world is being driven already") end
   self.driving, self.stopping = true, false
   local ok, result = pcall(go_on, self, goal, settle, finished)

@@ -294,5 +294,21 @@ describe("a sim's members", function()
     sim:close()
     assert.is_false(m.ann:is_open())
     assert.same({ nil, "closed" }, { m.ann:send "x" })
+    assert.is_true(m.ann:close())
+    fails("ann is closed", function() return m.ann.nakack.waiting end)
+    assert.same({}, m.ann.stack:layers())
+    assert.equal("number", type(sim:now()))
+    fails("this world is closed", sim.run, sim, "1s")
+    fails("this world is closed", sim.hash, sim)
+  end)
+
+  it("cannot be ended from inside", function()
+    local sim, m = members.group { "ann", "bob" }
+    local problem
+    m.bob:on("message", function() problem = select(2, pcall(sim.close, sim)) end)
+    m.ann:send "x"
+    sim:run "1s"
+    assert.truthy(problem:find("cannot end from inside", 1, true))
+    assert.is_true(m.bob:is_open())
   end)
 end)
