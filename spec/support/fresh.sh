@@ -12,7 +12,7 @@ keep=yes
 [ -n "$root" ] || { root=$(mktemp -d); keep=no; }
 
 finish() {
-  for m in proc sys dev/pts dev; do umount "$root/$m" 2>/dev/null || true; done
+  for m in dev/pts dev sys proc; do umount "$root/$m" 2>/dev/null || true; done
   [ "$keep" = yes ] || rm -rf --one-file-system "$root"
 }
 trap finish EXIT
@@ -22,6 +22,7 @@ trap finish EXIT
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 mount --bind /dev "$root/dev"
+mount -t devpts devpts "$root/dev/pts" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
 rm -rf "$root/neap"
 git clone -q "$here" "$root/neap"
