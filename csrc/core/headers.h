@@ -258,7 +258,8 @@ NEAP_HEADER(neap_fifo_head, NEAP_FIFO_HEAD)
 
 /* Checkers (core/oracle.h). */
 #define NEAP_CHECK_FIFO_HEAD(FIELD, WHEN)                                                          \
-  FIELD(clong, place, "of this message among those of its stream, from 0")
+  FIELD(clong, place, "of this message among those of its stream, from 0")                         \
+  FIELD(clong, life, "of the stream; places of a later one start over")
 NEAP_HEADER(neap_check_fifo_head, NEAP_CHECK_FIFO_HEAD)
 
 #define NEAP_CHECK_FRAG_HEAD(FIELD, WHEN)                                                          \

@@ -7,6 +7,8 @@
  *     ann to all     0 1 2 3        bob got 1 2, then 3 is due      (he joined after 0)
  *     ann to bob     0 1            bob got 0, then 1 is due
  *
+ * Numbers to one member start over when that member was away from the sender's view.
+ *
  * `settled` compares the last that each member sent with the last that the others got: for when
  * nothing is on its way any more.  Put it above the layers that give mcast_fifo and ucast_fifo.
  * What is wrong it tells the oracle. */
@@ -27,6 +29,7 @@ enum { SEEN_MAX = 4096 };
 enum stream { MCAST, UCAST, STREAMS };
 
 struct got {
+  uint64_t life; /* of the sender's side; it starts over when that does */
   uint64_t next; /* regular; the place that is due */
   bool begun;
   uint64_t top; /* out of band: one more than the highest place */
@@ -34,7 +37,8 @@ struct got {
 };
 
 struct peer {
-  uint64_t sent, sent_oob; /* to this one alone */
+  uint64_t sent, sent_oob; /* to this one alone, */
+  uint64_t life;           /* since this time, plus 1 */
   struct got got[STREAMS];
 };
 
@@ -67,7 +71,9 @@ static void check_fifo_down(struct neap_layer *layer, struct neap_batch *batch)
     if (m->flags & NEAP_NO_RELIABILITY || (m->to ? !m->to->generation : !all_neap)) continue;
     struct peer *p = m->to ? neap_peer_state(layer, m->to) : NULL;
     uint64_t *at = neap_oob(m) ? (p ? &p->sent_oob : &c->sent_oob) : (p ? &p->sent : &c->sent);
-    neap_check_fifo_head_put(m, layer)->place = (*at)++;
+    if (p && !p->life) p->life = neap_now(layer) + 1;
+    *neap_check_fifo_head_put(m, layer) =
+      (struct neap_check_fifo_head){.place = (*at)++, .life = p ? p->life : 1};
     c->marked++;
   }
   neap_pass_down(layer, batch);
@@ -79,12 +85,12 @@ static void compare(
   char who[NEAP_ADDR_TEXT];
   const char *what = m->to ? "unicasts" : "multicasts";
   neap_peer_text(m->from, who);
-  if (!got->begun && !m->to) got->next = place; /* This member joined in the middle. */
+  if (!got->begun) got->next = place; /* This member joined in the middle. */
   got->begun = true;
   if (place < got->next)
     neap_judge_complain(layer, "of %s's %s #%llu came again or late, #%llu was due", who, what,
       (unsigned long long)place, (unsigned long long)got->next);
-  else if (place > got->next)
+  else if (place > got->next && !m->from->self) /* One's own need not come back. */
     neap_judge_complain(layer, "of %s's %s #%llu came, #%llu was due", who, what,
       (unsigned long long)place, (unsigned long long)got->next);
   if (place >= got->next) got->next = place + 1;
@@ -113,7 +119,10 @@ static void check_fifo_up(struct neap_layer *layer, struct neap_batch *batch)
     struct peer *p = neap_peer_state(layer, m->from);
     struct got *got = &p->got[m->to ? UCAST : MCAST];
     c->compared++;
-    if (neap_oob(m))
+    if (head->life > got->life) *got = (struct got){.life = head->life};
+    if (head->life < got->life)
+      neap_judge_complain(layer, "a message of an older life of %s came late", m->from->name);
+    else if (neap_oob(m))
       compare_oob(layer, got, m, head->place);
     else
       compare(layer, got, m, head->place);
@@ -130,7 +139,9 @@ static int settled(struct neap_layer *layer, const char *argument, char *out)
   for (struct neap_judge *j = NULL; (j = neap_judge_next(layer, j));) {
     const struct neap_peer *me = neap_peer_find(j->layer->stack, &neap_self(layer)->addr);
     const struct neap_peer *it = neap_peer_find(layer->stack, &neap_self(j->layer)->addr);
-    if (!me || !it || !neap_in_view(layer->view, it) || !neap_in_view(j->layer->view, me)) continue;
+    if (!me || !it || it->self || !neap_in_view(layer->view, it) ||
+        !neap_in_view(j->layer->view, me))
+      continue;
     const struct peer *there = neap_peer_state_have(j->layer, me);
     const struct peer *here = neap_peer_state_have(layer, it);
     if (there && there->got[MCAST].begun && there->got[MCAST].next != c->sent)

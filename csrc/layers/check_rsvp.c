@@ -4,8 +4,8 @@
  * member, it is remembered when it rises and when it is done with (freed: the callback returned).
  * When the send ends well, each of its targets that is not said to have left must have come that
  * far: done with on delivery, risen on completion.  (An early one in a buffer cannot be seen from
- * here, so reception is not watched.)  Sends that do not say what they wait for are taken as
- * `ack_on` says.  What is wrong it tells the oracle. */
+ * here, so reception is not watched.)  What a send waits for that does not say is read from the
+ * layer below that gives rsvp.  What is wrong it tells the oracle. */
 
 #include "core/headers.h"
 #include "core/oracle.h"
@@ -21,15 +21,12 @@ NEAP_ADOPT(neap_check_rsvp_head, 0);
 
 enum ack_on { ON_RECEPTION, ON_COMPLETION, ON_DELIVERY };
 
-/* A message of somebody's synchronous send, here. */
+/* A message of somebody's synchronous send, here; forgotten when that send has ended. */
 struct seen {
   struct seen *next;
+  struct neap_addr from;
   uint32_t ticket;
   bool done;
-};
-
-struct peer {
-  struct seen *seen;
 };
 
 /* A synchronous send of this member. */
@@ -44,29 +41,32 @@ struct asked {
 
 struct check_rsvp {
   struct neap_layer layer;
-  uint64_t ack_on;         /* param */
   uint64_t ended, watched; /* counters */
   struct neap_judge judge;
   struct asked *asked;
+  struct seen *seen;
 };
 
 #define AT(member) offsetof(struct check_rsvp, member)
 static const struct neap_attr check_rsvp_attrs[] = {
-  {NEAP_PARAM, "ack_on", AT(ack_on), "", ON_DELIVERY, .type = NEAP_CHOICE, .live = NEAP_NOW,
-    .choices = "reception completion delivery",
-    .doc = "What sends wait for that do not say: as rsvp's; for sends from now on."},
   {NEAP_COUNTER, "ended", AT(ended), "requests", .doc = "Sends that ended well."},
   {NEAP_COUNTER, "watched", AT(watched), "members", .doc = "Targets of these that were looked at."},
   {NEAP_END},
 };
 
-static struct seen *find(
-  const struct neap_layer *layer, const struct neap_peer *from, uint32_t ticket)
+static struct seen **seen_at(struct check_rsvp *c, const struct neap_addr *from, uint32_t ticket)
 {
-  const struct peer *p = neap_peer_state_have(layer, from);
-  struct seen *s = p ? p->seen : NULL;
-  while (s && s->ticket != ticket) s = s->next;
-  return s;
+  struct seen **at = &c->seen;
+  while (*at && ((*at)->ticket != ticket || !neap_addr_equal(&(*at)->from, from)))
+    at = &(*at)->next;
+  return at;
+}
+
+static void seen_free(struct seen **at)
+{
+  struct seen *s = *at;
+  *at = s->next;
+  free(s);
 }
 
 static struct asked **asked_at(struct check_rsvp *c, uint32_t ticket)
@@ -87,13 +87,26 @@ static void asked_free(struct asked **at)
 
 /* ---- the sender ---- */
 
+/* What the layer that gives rsvp says for sends that do not. */
+static uint8_t usual(const struct neap_layer *layer)
+{
+  const struct neap_stack *stack = layer->stack;
+  for (uint32_t i = layer->position + 1u; i < stack->count; i++) {
+    const struct neap_class *class = stack->layers[i]->class;
+    const struct neap_attr *attr = neap_attr_find(class, "ack_on");
+    if (attr && class->gives && !strcmp(class->gives, "rsvp"))
+      return (uint8_t)neap_attr_get(stack->layers[i], attr).number;
+  }
+  return ON_RECEPTION;
+}
+
 static void asks(struct check_rsvp *c, const struct neap_event *event)
 {
   struct asked *a = calloc(1, sizeof *a);
   NEAP_ASSERT(a);
   a->next = c->asked;
   a->ticket = event->ticket;
-  a->ack_on = (uint8_t)(event->number > ON_DELIVERY ? c->ack_on : event->number);
+  a->ack_on = event->number > ON_DELIVERY ? usual(&c->layer) : (uint8_t)event->number;
   a->view = neap_view_ref(c->layer.view);
   c->asked = a;
 }
@@ -110,14 +123,23 @@ static void look(struct check_rsvp *c, const struct asked *a, struct neap_peer *
   struct neap_layer *layer = &c->layer;
   struct neap_judge *there = neap_judge_of(layer, &target->addr);
   if (!there) return; /* It has closed since. */
-  const struct neap_peer *me = neap_peer_find(there->layer->stack, &neap_self(layer)->addr);
-  const struct seen *s = me ? find(there->layer, me, a->ticket) : NULL;
+  const struct seen *s =
+    *seen_at((struct check_rsvp *)there->layer, &neap_self(layer)->addr, a->ticket);
   c->watched++;
   if (!s && !target->self)
     neap_judge_complain(layer, "send %u ended, and %s has not got it", a->ticket, target->name);
   else if (a->ack_on == ON_DELIVERY && (!s || !s->done))
     neap_judge_complain(
       layer, "send %u ended, and %s is not done with it", a->ticket, target->name);
+}
+
+/* Nobody has to remember it any longer. */
+static void forget(const struct check_rsvp *c, uint32_t ticket)
+{
+  for (struct neap_judge *j = NULL; (j = neap_judge_next(&c->layer, j));) {
+    struct seen **at = seen_at((struct check_rsvp *)j->layer, &neap_self(&c->layer)->addr, ticket);
+    if (*at && (*at)->done) seen_free(at);
+  }
 }
 
 static void ends(struct check_rsvp *c, const struct neap_event *event)
@@ -128,10 +150,11 @@ static void ends(struct check_rsvp *c, const struct neap_event *event)
     c->ended++;
     for (uint32_t i = 0; a->view && i < a->view->count; i++) {
       struct neap_peer *member = a->view->members[i];
-      if (a->to ? a->to != member : a->without_self && member->self) continue;
+      if ((a->to && a->to != member) || (a->without_self && member->self)) continue;
       if (!excused(event->found, member)) look(c, a, member);
     }
   }
+  forget(c, a->ticket);
   asked_free(at);
 }
 
@@ -158,14 +181,14 @@ static void check_rsvp_down(struct neap_layer *layer, struct neap_batch *batch)
 
 static void check_rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
 {
+  struct check_rsvp *c = (struct check_rsvp *)layer;
   for (struct neap_msg *m = batch->first; m; m = m->next) {
     const struct neap_check_rsvp_head *head = neap_check_rsvp_head_get(m, layer);
     if (!head) continue;
-    struct peer *p = neap_peer_state(layer, m->from);
     struct seen *s = calloc(1, sizeof *s);
     NEAP_ASSERT(s);
-    *s = (struct seen){.next = p->seen, .ticket = head->ticket};
-    p->seen = s;
+    *s = (struct seen){.next = c->seen, .from = m->from->addr, .ticket = head->ticket};
+    c->seen = s;
     neap_done_give(layer, m, head->ticket, 0);
   }
   neap_pass_up(layer, batch);
@@ -180,7 +203,7 @@ static enum neap_verdict check_rsvp_event(
   } else if (event->kind == NEAP_EVENT_DONE && up) {
     ends(c, event);
   } else if (event->kind == NEAP_EVENT_FINISHED) {
-    struct seen *s = find(layer, event->peer, (uint32_t)event->number);
+    struct seen *s = *seen_at(c, &event->peer->addr, (uint32_t)event->number);
     if (s) s->done = true;
     return NEAP_STOP;
   }
@@ -201,18 +224,7 @@ static void check_rsvp_close(struct neap_layer *layer)
   struct check_rsvp *c = (struct check_rsvp *)layer;
   neap_judge_close(&c->judge);
   while (c->asked) asked_free(&c->asked);
-}
-
-static void check_rsvp_peer_gone(struct neap_layer *layer, struct neap_peer *peer, void *state)
-{
-  struct peer *p = state;
-  (void)layer;
-  (void)peer;
-  while (p->seen) {
-    struct seen *next = p->seen->next;
-    free(p->seen);
-    p->seen = next;
-  }
+  while (c->seen) seen_free(&c->seen);
 }
 
 const struct neap_class neap_check_rsvp = {
@@ -220,8 +232,6 @@ const struct neap_class neap_check_rsvp = {
   .doc = "Watches that a synchronous send does not return too early.",
   .needs = "rsvp view",
   .size = sizeof(struct check_rsvp),
-  .peer_size = sizeof(struct peer),
-  .peer_gone = check_rsvp_peer_gone,
   .headers = check_rsvp_headers,
   .attrs = check_rsvp_attrs,
   .open = check_rsvp_open,
