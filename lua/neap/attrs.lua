@@ -252,7 +252,7 @@ local function settle(channel, plans)
       if row.name == "retransmission" then layer = row.layer end
     end
   end
-  if not layer or not inside.world:may_wait() or channel:in_callback() then return true end
+  if not layer or not inside.world:may_wait() or inside.receiving:current() then return true end
   local waiter = inside.world:waiter()
   table.insert(inside.settlers, { layer = layer, waiter = waiter })
   return inside.world:wait(waiter)

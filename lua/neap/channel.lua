@@ -1,16 +1,13 @@
 -- channel: one member's handle on a group.
 --
--- Messages of one sender are worked off by one coroutine, the sender's worker:
+-- The world hands it rows, in the order in which they rose: messages go to receiving.lua, notes
+-- (views, ends of sends, trouble, room, the end) are dealt with here, sends in sending.lua.
 --
---     row: ann 3   ->  worker of ann   take, call, free   take, call, (waits) ... free   take ...
---     row: bob 1   ->  worker of bob   take, call, free
---
--- so a callback that waits holds back its own sender only.  Views have a worker of their own.  What
--- a message callback cannot send for want of room waits in a small queue per class; whoever sends
--- after it in that class waits behind it.
+-- It stays alive as long as it is open, whether anybody refers to it or not.
 
 local C = require "neap.cdef"
 local Handle = require "neap.handle"
+local Receiving = require "neap.receiving"
 local Sending = require "neap.sending"
 local Stack = require "neap.attrs"
 local core = require "neap.core"
@@ -32,7 +29,6 @@ local NOTE = {
   ROOM = 8, REJOIN = 9,
 }
 local CLOSED = 3 -- enum neap_channel_state
-local LIST_MAX = 256 -- messages that a batch handler gets at once
 
 local EVENTS = { "message", "batch", "view", "error", "trouble", "writable", "state",
   "state_request" }
@@ -49,6 +45,14 @@ local function known(list, key, what)
   mistake.raise("%s '%s' is not known%s", what, tostring(key), nearest(key, list))
 end
 
+local function check_handler(event, handler)
+  known(EVENTS, event, "the event")
+  if handler ~= nil and type(handler) ~= "function" and
+    not (event == "state" and type(handler) == "table") then
+    mistake.raise("on(\"%s\", f) takes a function, not a %s", event, type(handler))
+  end
+end
+
 local function check_options(options)
   if type(options) ~= "table" then
     mistake.raise("join is called as join(\"group\", { stack = \"lan\", name = \"ann\" })")
@@ -58,6 +62,12 @@ local function check_options(options)
   if options.name ~= nil and (type(options.name) ~= "string" or #options.name > 63) then
     mistake.raise("a name is a string of at most 63 bytes")
   end
+  if options.on == nil then return end
+  if type(options.on) ~= "table" then mistake.raise("on is a table of handlers") end
+  if options.on.message and options.on.batch then
+    mistake.raise("a message goes to one of the two: on.message or on.batch")
+  end
+  for _, event in ipairs(keys.sorted(options.on)) do check_handler(event, options.on[event]) end
 end
 
 local function refresh_address(channel)
@@ -90,18 +100,13 @@ function Channel.open(world, cluster, options)
   channel[own] = {
     world = world, id = id, description = ready.description, handlers = {},
     pointer = ffi.cast("struct neap_channel *", pointer),
-    workers = {}, busy = 0, views = {}, peers = {}, by_address = {},
-    tickets = {}, joiners = {}, leavers = {}, errors = 0,
-    objects = setmetatable({}, { __mode = "k" }), -- workers by their coroutine
+    views = {}, peers = {}, by_address = {}, tickets = {}, joiners = {}, leavers = {},
   }
-  channel[own].sending = Sending.new(channel)
+  channel[own].sending, channel[own].receiving = Sending.new(channel), Receiving.new(channel)
   channel.stack = Stack.new(channel)
   refresh_address(channel)
   world.channels[id], world.open, world.last_id = channel, world.open + 1, id
-  if options.on ~= nil then
-    if type(options.on) ~= "table" then mistake.raise("on is a table of handlers") end
-    for _, event in ipairs(keys.sorted(options.on)) do channel:on(event, options.on[event]) end
-  end
+  for _, event in ipairs(keys.sorted(options.on or {})) do channel:on(event, options.on[event]) end
   return channel
 end
 
@@ -123,18 +128,14 @@ end
 local methods = {}
 
 function methods:on(event, handler)
-  known(EVENTS, event, "the event")
-  if handler ~= nil and type(handler) ~= "function" and
-    not (event == "state" and type(handler) == "table") then
-    mistake.raise("on(\"%s\", f) takes a function, not a %s", event, type(handler))
-  end
+  check_handler(event, handler)
   local inside = self[own]
   if handler and (event == "message" or event == "batch") then
     local other = event == "message" and "batch" or "message"
     if inside.handlers[other] then
       mistake.raise("there is a handler for \"%s\": a message goes to one of the two", other)
     end
-    inside.world:defer(function() Channel.serve_waiting(self) end)
+    inside.world:defer(function() inside.receiving:serve_waiting() end)
   end
   inside.handlers[event] = handler or nil
 end
@@ -197,124 +198,6 @@ function methods:is_open()
   return not inside.closed and inside.pointer.state ~= CLOSED
 end
 
--- ---- receiving ----------------------------------------------------------------------------------
-
-local function report(channel, text)
-  local inside = channel[own]
-  inside.errors = inside.errors + 1
-  local handler = inside.handlers.error
-  if not handler then return inside.world:complain(text) end
-  inside.world.hooked = inside.world.hooked + 1
-  local ok, problem = xpcall(function() handler(text) end, mistake.traceback)
-  if not ok then inside.world:complain(problem) end
-end
-
-local function call(channel, handler, value)
-  local ok, text = xpcall(handler, mistake.traceback, value)
-  if not ok then report(channel, text) end
-end
-
--- What is in hand goes back, and its receipts with it.
-local function done(worker, boxes)
-  for index = 1, #boxes do boxes[index].m = nil end
-  C.neap_bind_hand_done(worker.hand)
-end
-
-local function one(channel, worker, handler)
-  local m = C.neap_bind_hand_take(worker.hand, worker.slot)
-  if m == nil then return false end
-  local box = message.box(m)
-  worker.from_self = m.from.self
-  local ok, text = xpcall(handler, mistake.traceback, box)
-  box.m = nil
-  C.neap_bind_hand_done(worker.hand)
-  if not ok then report(channel, text) end
-  return true
-end
-
-local function many(channel, worker, handler)
-  local boxes = {}
-  while #boxes < LIST_MAX do
-    local m = C.neap_bind_hand_take(worker.hand, worker.slot)
-    if m == nil then break end
-    worker.from_self = m.from.self
-    boxes[#boxes + 1] = message.box(m)
-  end
-  if #boxes == 0 then return false end
-  call(channel, handler, boxes)
-  done(worker, boxes)
-  return true
-end
-
-local function release_worker(channel, worker)
-  C.neap_bind_hand_free(worker.hand)
-  worker.hand = nil
-  Channel.bury(channel)
-end
-
--- One sender's coroutine.
-local function work(channel, worker)
-  local inside = channel[own]
-  while true do
-    local handlers = inside.handlers
-    local more = false
-    if worker.retired or inside.closed then
-      more = false
-    elseif handlers.message then
-      more = one(channel, worker, handlers.message)
-    elseif handlers.batch then
-      more = many(channel, worker, handlers.batch)
-    end
-    if not more then
-      worker.busy = false
-      inside.busy = inside.busy - 1
-      if worker.retired or inside.closed then return release_worker(channel, worker) end
-      coroutine.yield()
-    end
-  end
-end
-
--- Messages of the sender in this slot may be handed out.
-function Channel:on_messages(slot)
-  local inside = self[own]
-  local handlers = inside.handlers
-  if inside.closed or not (handlers.message or handlers.batch) then return end
-  local worker = inside.workers[slot]
-  if worker and worker.busy then return end
-  if not worker then
-    worker = { slot = slot, hand = C.neap_bind_hand_new(inside.pointer) }
-    inside.workers[slot] = worker
-    inside.workers_top = math.max(inside.workers_top or 0, slot)
-  end
-  worker.busy = true
-  inside.busy = inside.busy + 1
-  if worker.co then
-    inside.world:resume(worker.co)
-  else
-    worker.co = coroutine.create(work)
-    inside.objects[worker.co] = worker
-    inside.world:resume(worker.co, self, worker)
-  end
-end
-
--- A handler came: what waited until now is handed out.
-function Channel:serve_waiting()
-  local inside = self[own]
-  if inside.closed then return end
-  local slot = ffi.new "uint32_t[1]"
-  while true do
-    local inbox = C.neap_bind_waiting(inside.pointer, slot)
-    if inbox == nil then break end
-    Channel.on_messages(self, inbox.peer.slot)
-  end
-end
-
--- The worker whose callback runs right now, or nil.
-function Channel:in_callback()
-  local co = coroutine.running()
-  return co and self[own].objects[co]
-end
-
 -- ---- notes --------------------------------------------------------------------------------------
 
 -- Views, one after the other, in a coroutine of their own.
@@ -327,7 +210,7 @@ local function tell_view(channel, view)
   inside.world:start(function()
     while #inside.views > 0 do
       local next_view = table.remove(inside.views, 1)
-      if inside.handlers.view then call(channel, inside.handlers.view, next_view) end
+      if inside.handlers.view then inside.receiving:call(inside.handlers.view, next_view) end
     end
     inside.viewing = false
   end)
@@ -405,7 +288,7 @@ notes[NOTE.TROUBLE] = function(channel, note)
   if note.peer ~= nil then trouble.peer = message.name(note.peer) end
   inside.last_trouble = trouble
   local handler = inside.handlers.trouble
-  if handler then inside.world:start(function() call(channel, handler, trouble) end) end
+  if handler then inside.world:start(function() inside.receiving:call(handler, trouble) end) end
 end
 
 notes[NOTE.ROOM] = function(channel, note)
@@ -414,16 +297,20 @@ notes[NOTE.ROOM] = function(channel, note)
   local handler = inside.handlers.writable
   if not handler then return end
   local to = note.peer ~= nil and message.name(note.peer) or nil
-  inside.world:start(function() call(channel, handler, to) end)
+  inside.world:start(function() inside.receiving:call(handler, to) end)
 end
 
 -- Excluded: the stack starts over under a new address, and so do the senders' workers.
 notes[NOTE.REJOIN] = function(channel)
-  Channel.retire_workers(channel)
+  channel[own].receiving:retire()
   C.neap_bind_view_keep(channel[own].pointer, nil)
   channel[own].peers, channel[own].by_address = {}, {}
   channel[own].sending:reset "reset"
   refresh_address(channel)
+end
+
+function Channel:on_messages(slot)
+  self[own].receiving:on_messages(slot)
 end
 
 function Channel:on_note(note)
@@ -434,25 +321,10 @@ end
 function Channel:on_layer_failure(text)
   local inside = self[own]
   inside.broken = text
-  report(self, text)
+  inside.receiving:report(text)
 end
 
 -- ---- the end ------------------------------------------------------------------------------------
-
-function Channel:retire_workers()
-  local inside = self[own]
-  for slot = 0, inside.workers_top or -1 do
-    local worker = inside.workers[slot]
-    if worker then
-      worker.retired = true
-      if not worker.busy then
-        C.neap_bind_hand_free(worker.hand)
-        worker.hand = nil
-      end
-    end
-  end
-  inside.workers, inside.workers_top = {}, nil
-end
 
 -- The stack is gone.  Whoever waits hears it; the handle of C goes when no callback needs it.
 function Channel:shut()
@@ -460,7 +332,7 @@ function Channel:shut()
   if inside.closed then return end
   inside.closed = true
   inside.world.open = inside.world.open - 1
-  Channel.retire_workers(self)
+  inside.receiving:retire()
   inside.sending:reset "closed"
   wake_all(inside.joiners, nil, "closed", inside.failure and inside.failure[2])
   wake_all(inside.leavers, true)
@@ -477,7 +349,7 @@ end
 
 function Channel:bury()
   local inside = self[own]
-  if not inside.closed or inside.busy > 0 or not inside.pointer then return end
+  if not inside.closed or inside.receiving.busy > 0 or not inside.pointer then return end
   core.free(inside.world.handle, inside.id)
   inside.world.channels[inside.id] = nil
   inside.pointer = nil

@@ -124,7 +124,7 @@ end
 
 -- Waits that could never end are refused at once.
 function Sending:hopeless(entry, waits)
-  local worker = self.channel:in_callback()
+  local worker = self.inside.receiving:current()
   if not worker or not waits or not on_delivery(self, entry) then return end
   local to_self = entry.to and entry.to.self or not entry.to and not entry.no_loopback
   if worker.from_self and to_self then
@@ -195,7 +195,7 @@ end
 function Sending:blocked(entry, may_wait)
   local queue = self:queue(entry.class)
   if not may_wait or not self.world:may_wait() then return nil, "would block" end
-  if self.channel:in_callback() and not entry.rsvp then
+  if self.inside.receiving:current() and not entry.rsvp then
     if queue.left >= QUEUE_MAX then return nil, "would block" end
     queue.left = queue.left + 1
     entry.left = true

@@ -43,7 +43,6 @@ function World.new(handle, env)
     sleepers = heap(),
     layer_failures = {},
     complaints = {},  -- errors that nobody handles
-    hooked = 0,       -- errors that somebody handled
   }, World)
   env[1] = mistake.traceback
   env[2] = failed(world.layer_failures)
