@@ -137,6 +137,15 @@ describe("callbacks", function()
     assert.is_true(#lists < 5)
   end)
 
+  it("may do with their list what they like", function()
+    local kept
+    m.bob:on("message", nil)
+    m.bob:on("batch", function(list) kept = table.remove(list, 1) end)
+    m.ann:send "x"
+    sim:settle()
+    fails("no longer valid", function() return kept.body end)
+  end)
+
   it("take either messages or batches", function()
     fails("a message goes to one of the two", m.bob.on, m.bob, "batch", function() end)
   end)
@@ -268,6 +277,16 @@ describe("join", function()
     fails("join needs a stack", sim.join, sim, "g", {})
     fails("a group has a name", sim.join, sim, "", { stack = "bare" })
     fails("a name is a string", sim.join, sim, "g", { stack = "bare", name = 5 })
+  end)
+
+  it("opens nothing when a handler is wrong", function()
+    fails("the event 'mesage' is not known", sim.join, sim, "g",
+      { stack = "bare", name = "ann", on = { mesage = print } })
+    fails("takes a function", sim.join, sim, "g",
+      { stack = "bare", name = "ann", on = { view = 5 } })
+    fails("one of the two", sim.join, sim, "g",
+      { stack = "bare", name = "ann", on = { message = print, batch = print } })
+    assert.same({ nil, "not a member" }, { sim:pause "ann" })
   end)
 
   it("takes handlers at once", function()
