@@ -176,6 +176,7 @@ end
 function methods:leave(options)
   local inside = self[own]
   if inside.closed then return true end
+  if inside.broken then return self:close() end
   if type(options) == "table" and options.wait == false then
     inside.world:spawn(leave, nil, self)
     return true
@@ -318,9 +319,14 @@ function Channel:on_note(note)
   if not kept then C.neap_bind_note_free(note) end
 end
 
+-- A layer in Lua raised: the stack stands still, so that one can look at it.  Nobody waits for it
+-- any more.
 function Channel:on_layer_failure(text)
   local inside = self[own]
   inside.broken = text
+  inside.sending:reset("closed", text)
+  wake_all(inside.joiners, nil, "closed", text)
+  wake_all(inside.leavers, nil, "closed", text)
   inside.receiving:report(text)
 end
 

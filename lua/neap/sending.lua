@@ -141,7 +141,7 @@ end
 -- Hands it to C: a code or a ticket.
 function Sending:try(entry)
   local send = self.scratch
-  if self.inside.closed or not self.inside.pointer then return CLOSED end
+  if self.inside.closed or self.inside.broken then return CLOSED end
   if entry.flush then
     return C.neap_bind_flush_sent(self.inside.pointer, entry.to, entry.timeout or ANY_TIME)
   end
@@ -164,6 +164,8 @@ function Sending:outcome(entry, code)
     if name == "too big" then
       detail = ("%d bytes; this stack carries at most %s"):format(#entry.body,
         tostring(quantity.exact(self.inside.pointer.stack.max_body)))
+    elseif name == "closed" then
+      detail = self.inside.broken
     elseif name == "refused" and entry.rsvp then
       detail = entry.flags >= NO_RELIABILITY and "rsvp needs a reliable message" or
         "the stack has no layer that gives rsvp"
@@ -265,19 +267,19 @@ function Sending:view_changed()
   end
 end
 
-function Sending:turn_away(queue, code)
+function Sending:turn_away(queue, code, detail)
   while standing(queue) do
     local entry = queue[queue.first]
     queue[queue.first] = nil
     queue.first = queue.first + 1
-    if entry.waiter then entry.waiter.wake(nil, code) end
+    if entry.waiter then entry.waiter.wake(nil, code, detail) end
   end
   queue.left = 0
 end
 
 -- The stack is gone: nobody waits any longer.
-function Sending:reset(code)
-  for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code) end
+function Sending:reset(code, detail)
+  for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code, detail) end
   for _, ticket in ipairs(keys.sorted(self.inside.tickets)) do
     local handle = self.inside.tickets[ticket]
     self.inside.tickets[ticket] = nil

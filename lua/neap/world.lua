@@ -15,6 +15,7 @@ local World = {}
 World.__index = World
 
 local FOREVER = math.huge
+local COMPLAINTS_MAX = 16 -- errors that are told; of others only the number
 
 -- The world whose coroutine runs right now; nil outside.
 local current
@@ -42,7 +43,8 @@ function World.new(handle, env)
     ready = {}, first = 1, last = 0, -- what is to be resumed, in order
     sleepers = heap(),
     layer_failures = {},
-    complaints = {},  -- errors that nobody handles
+    complaints = {},  -- errors that nobody handles: the first ones,
+    complained = 0,   -- and how many there were
   }, World)
   env[1] = mistake.traceback
   env[2] = failed(world.layer_failures)
@@ -173,6 +175,8 @@ end
 
 -- An error that nobody handles: said at once in the real world, raised when driving ends.
 function World:complain(text)
+  self.complained = self.complained + 1
+  if #self.complaints >= COMPLAINTS_MAX then return end
   self.complaints[#self.complaints + 1] = text
   if not self.is_sim then io.stderr:write("neap: ", text, "\n") end
 end
@@ -180,8 +184,8 @@ end
 function World:raise_complaints()
   local complaints = self.complaints
   if #complaints == 0 then return end
-  self.complaints = {}
-  local more = #complaints > 1 and ("\n(and %d more)"):format(#complaints - 1) or ""
+  local more = self.complained > 1 and ("\n(and %d more)"):format(self.complained - 1) or ""
+  self.complaints, self.complained = {}, 0
   error(complaints[1] .. more, 0)
 end
 

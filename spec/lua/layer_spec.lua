@@ -432,6 +432,22 @@ describe("an error in a Lua layer", function()
     sim:close()
   end)
 
+  it("leaves nobody waiting for the stack", function()
+    local sim, m = over(bomb("bomb3", function() error "exploded" end))
+    m.bob:on("error", function() end)
+    local results = {}
+    m.ann:send("boom", { loopback = false })
+    sim:run "1s"
+    results[1] = { m.bob:send "x" }
+    sim:spawn(function() results[2] = m.bob:leave() end)
+    sim:run "1s"
+    assert.is_nil(results[1][1])
+    assert.equal("closed", results[1][2])
+    assert.truthy(results[1][3]:find("exploded", 1, true))
+    assert.is_true(results[2])
+    assert.is_false(m.bob:is_open())
+  end)
+
   it("comes out of sim:run when nobody handles it", function()
     local sim, m = over(bomb("bomb2", function() error "exploded" end))
     m.ann:send("boom", { loopback = false })
