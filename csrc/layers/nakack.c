@@ -183,6 +183,7 @@ static int nakack_open(struct neap_layer *layer, struct neap_trail *trail)
   n->epoch = n->mode_due = n->mode != NAKACK_NAK; /* A stream begins in nak mode. */
   n->freed = neap_gate_at(layer, NULL);
   neap_timer_init(layer, &n->tail, nakack_tail_fire);
+  neap_timer_init(layer, &n->hearsay, nakack_hearsay_fire);
   neap_timer_init(layer, &n->mode_timer, nakack_mode_fire);
   neap_timer_init_background(layer, &n->room, nakack_room_fire);
   size_window(n);
@@ -271,6 +272,7 @@ static void nakack_close(struct neap_layer *layer)
 {
   struct nakack *n = (struct nakack *)layer;
   neap_timer_stop(&n->tail);
+  neap_timer_stop(&n->hearsay);
   neap_timer_stop(&n->mode_timer);
   neap_timer_stop(&n->room);
   neap_gate_open(layer, NULL);

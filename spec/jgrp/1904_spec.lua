@@ -73,6 +73,18 @@ describe("JGRP-1904", function()
     end
   end)
 
+  it("leaves it to a stability round when every announcement is lost", function()
+    local g = group.new { with = { stable = { interval = "2s" } } }
+    g.sim:settle()
+    g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
+    g.sim:drop { from = "ann", to = "cho", layer = "nakack", type = "highest" }
+    burst(g)
+    g.sim:run "1s"
+    assert.equal("1 2 3 4", g:got "cho")
+    g.sim:run "5s"
+    assert.equal("1 2 3 4 5", g:got "cho")
+  end)
+
   it("goes on until all have reported when resend_last_seqno_max_times is 0", function()
     local g = new(1, "nak", { resend_last_seqno_max_times = 0 })
     g.sim:drop { from = "ann", to = "cho", layer = "nakack", type = "highest", times = 5 }

@@ -28,7 +28,7 @@ enum {
   NAKACK_HOLDS = 32,           /* digests given out and not yet installed by all */
   NAKACK_RECENT = 1024,        /* answered seqnos that are remembered for their hold-off */
   NAKACK_MENDED = 64,          /* answers that are remembered of each stream */
-  NAKACK_ROUND = 8,            /* requests to one sender at once; the rest at the next round */
+  NAKACK_ROUND = 2,            /* requests to one sender at once; the rest at the next round */
 };
 
 /* One member: its stream as it comes in, and what it has of ours. */
@@ -42,6 +42,7 @@ struct stream {
   uint8_t mode;
 
   /* what is missing */
+  uint64_t hearsay;               /* what `stable` says somebody has; believed a little later */
   uint64_t told;                  /* the highest seqno somebody said there is */
   uint64_t seen;                  /* what `gap` will ask for when it is due */
   uint64_t asked;                 /* holes up to here were asked for once at least */
@@ -123,6 +124,7 @@ struct nakack {
   uint64_t bytes_since;         /* sent since bytes last brought about an announcement */
   uint64_t pressed_at;          /* seqno at which room was last asked for */
   struct neap_timer tail;
+  struct neap_timer hearsay;
 
   struct neap_batch early;      /* arrived before the first view */
   struct neap_timer room;       /* looks whether the application has caught up */
@@ -221,7 +223,7 @@ void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno);
 void nakack_stable(struct nakack *n, const struct neap_digest *digest);
 /* The least that the others have, and who has not spoken. */
 void nakack_survey(struct nakack *n);
-neap_fire nakack_report_fire;
+neap_fire nakack_report_fire, nakack_hearsay_fire;
 
 /* mode.c */
 void nakack_toggle(struct nakack *n);

@@ -97,6 +97,17 @@ void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno)
   if (first || least || n->turn) settled_down(n);
 }
 
+/* What somebody had then is missing only if it has not come meanwhile: a member that reads slower
+ * than others would ask for everything that waits in its socket. */
+void nakack_hearsay_fire(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct nakack *n = (struct nakack *)layer;
+  struct stream *s;
+  (void)timer;
+  neap_each_peer (layer, s)
+    if (s->known && nakack_after(s->hearsay, s->win.hd)) nakack_notice(n, s, s->hearsay, false);
+}
+
 /* Everybody has applied `delivered` of each stream, and somebody has received `received`. */
 void nakack_stable(struct nakack *n, const struct neap_digest *digest)
 {
@@ -105,7 +116,9 @@ void nakack_stable(struct nakack *n, const struct neap_digest *digest)
     struct stream *s = neap_peer_state_have(&n->layer, row->peer);
     if (!s || !s->known) continue;
     if (s != n->own) {
-      nakack_notice(n, s, row->received, false);
+      if (nakack_after(row->received, s->hearsay)) s->hearsay = row->received;
+      if (nakack_after(s->hearsay, s->win.hd) && !n->hearsay.armed)
+        neap_timer_start(&n->layer, &n->hearsay, n->xmit_interval);
       continue;
     }
     if (nakack_after(row->delivered, s->win.high)) continue;

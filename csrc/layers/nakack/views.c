@@ -12,7 +12,7 @@ struct stream *nakack_start(struct nakack *n, struct neap_peer *peer, uint64_t a
   NEAP_ASSERT(!s->known);
   s->peer = peer;
   s->known = true;
-  s->told = s->asked = s->seen = s->reported = at;
+  s->hearsay = s->told = s->asked = s->seen = s->reported = at;
   neap_window_init(&s->win, at, NAKACK_WINDOW_MAX);
   s->run = neap_receipts_new(&n->layer, peer, at);
   s->cap = nakack_cap(n, peer);

@@ -197,6 +197,19 @@ describe("gaps", function()
     assert.equal(0, nakack(g, "cho").needless)
   end)
 
+  it("are no messages that others have, and that are still under way", function()
+    local g = new { with = { stable = { max_bytes = "2KB" } } }
+    g.sim:set { from = "ann", to = "cho", latency = "300ms" }
+    for i = 1, 200 do
+      g.ann:send(("%d %s"):format(i, ("x"):rep(100)))
+      g.sim:run "2ms"
+    end
+    g:calm()
+    assert.equal(200, #g.bodies.cho)
+    assert(g.cho.stack.stable.stabilities + g.ann.stack.stable.rounds > 2)
+    assert.equal(0, nakack(g, "cho").xmit_reqs_sent)
+  end)
+
   it("are asked for at once by hand", function()
     local g = new { with = { nakack = {
       gap_delay = "10s", announce_delay = "10s", xmit_interval = "20s",
