@@ -139,6 +139,14 @@ void *neap_peer_next(const struct neap_layer *layer, uint32_t *slot);
 
 /* ---- headers ---- */
 
+/* False: no message of this rising batch carries the layer's header number `n`.  (Headers put on
+ * falling messages are not counted.) */
+static inline bool neap_batch_has(
+  const struct neap_batch *batch, const struct neap_layer *layer, unsigned n)
+{
+  return batch->heads >> layer->slots[n] & 1;
+}
+
 /* Gives head_put and head_get for the layer's header number `n` (0-based; rows with the same fields
  * count once).  put marks the header present in its first form and leaves its fields to the caller;
  * head_put_form says which form. */

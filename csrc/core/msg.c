@@ -219,6 +219,7 @@ void neap_batch_append(struct neap_batch *batch, struct neap_batch *more)
     batch->last = more->last;
     batch->count += more->count;
     batch->bytes += more->bytes;
+    batch->heads |= more->heads;
     batch->stray |= more->stray;
   } else {
     *batch = *more;

@@ -109,6 +109,8 @@ struct neap_batch {
   struct neap_msg *first, *last;
   uint32_t count;
   uint32_t bytes; /* of bodies */
+  uint64_t heads; /* what its messages carried when they were put in: a bit set for each slot that
+                   * may be there, so a rising batch with nothing for a layer passes it whole */
   bool mixed;     /* more than one run */
   bool stray;     /* holds at least one stray */
 };
@@ -179,6 +181,7 @@ static inline void neap_put(struct neap_batch *batch, struct neap_msg *m)
   batch->last = m;
   batch->count++;
   batch->bytes += m->len;
+  batch->heads |= m->present;
   batch->stray |= (m->marks & NEAP_STRAY) != 0;
 }
 

@@ -203,10 +203,7 @@ static void fd_all_up(struct neap_layer *layer, struct neap_batch *batch)
   struct fd_all *f = (struct fd_all *)layer;
   struct neap_batch out = {0};
   heard(f, batch->first); /* A batch has one sender. */
-  bool any = false;
-  for (struct neap_msg *m = batch->first; m; m = m->next)
-    any |= neap_heartbeat_head_get(m, layer) != NULL;
-  if (!any) { /* Nearly always: nothing to sort out. */
+  if (!neap_batch_has(batch, layer, 0)) { /* Nearly always: nothing to sort out. */
     neap_pass_up(layer, batch);
     return;
   }

@@ -229,9 +229,8 @@ static void frag_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct frag *f = (struct frag *)layer;
   struct neap_batch out = {0};
-  struct neap_msg *m = batch->first;
-  while (m && !neap_frag_head_get(m, layer)) m = m->next;
-  if (!m) { /* Nothing to put together. */
+  struct neap_msg *m;
+  if (!neap_batch_has(batch, layer, 0)) { /* Nothing to put together. */
     neap_pass_up(layer, batch);
     return;
   }

@@ -235,6 +235,10 @@ static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
   struct gms *g = (struct gms *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
+  if (!neap_batch_has(batch, layer, 0) && !neap_batch_has(batch, layer, 1)) { /* Nothing of ours: it passes whole. */
+    gms_rise(g, batch);
+    return;
+  }
   while ((m = neap_take(batch))) {
     const struct neap_gms_head *head = neap_gms_head_get(m, layer);
     const struct neap_gms_own_head *own = neap_gms_own_head_get(m, layer);

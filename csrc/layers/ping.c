@@ -391,6 +391,10 @@ static void ping_up(struct neap_layer *layer, struct neap_batch *batch)
   struct ping *p = (struct ping *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
+  if (!neap_batch_has(batch, layer, 0)) { /* Nothing of ours: it passes whole. */
+    neap_pass_up(layer, batch);
+    return;
+  }
   while ((m = neap_take(batch))) {
     const struct neap_ping_head *head = neap_ping_head_get(m, layer);
     if (!head) {

@@ -92,9 +92,8 @@ static void rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
   struct rsvp *r = (struct rsvp *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
-  bool ours = false;
+  bool ours = neap_batch_has(batch, layer, 0);
 
-  for (m = batch->first; m; m = m->next) ours |= neap_rsvp_head_get(m, layer) != NULL;
   while (ours && (m = neap_take(batch))) {
     const struct neap_rsvp_head *head = neap_rsvp_head_get(m, layer);
     const struct neap_rsvp_own_head *own = neap_rsvp_own_head_get(m, layer);

@@ -197,10 +197,8 @@ static void stable_up(struct neap_layer *layer, struct neap_batch *batch)
   struct neap_batch out = {0};
   struct neap_msg *m;
   uint64_t bytes = batch->first && !batch->first->to ? batch->bytes : 0;
-  bool ours = false;
+  bool ours = neap_batch_has(batch, layer, 0) || neap_batch_has(batch, layer, 1);
 
-  for (m = batch->first; m; m = m->next)
-    ours |= neap_stable_head_get(m, layer) || neap_stable_own_head_get(m, layer);
   while (ours && (m = neap_take(batch))) {
     if (!neap_stable_head_get(m, layer) && !neap_stable_own_head_get(m, layer)) {
       neap_put(&out, m);

@@ -142,6 +142,10 @@ static void verify_suspect_up(struct neap_layer *layer, struct neap_batch *batch
   struct verify_suspect *v = (struct verify_suspect *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
+  if (!neap_batch_has(batch, layer, 0)) { /* Nothing of ours: it passes whole. */
+    neap_pass_up(layer, batch);
+    return;
+  }
   while ((m = neap_take(batch))) {
     const struct neap_verify_head *head = neap_verify_head_get(m, layer);
     if (!head) {

@@ -321,7 +321,9 @@ void neap_flow_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct neap_flow *f = (struct neap_flow *)layer;
   struct neap_batch out = {0};
-  struct neap_msg *m = count_up(f, batch->first);
+  struct neap_msg *m = NULL;
+  if (!batch->first->to == f->multicast || neap_batch_has(batch, layer, 0))
+    m = count_up(f, batch->first);
   if (!m) { /* Nothing to take out. */
     neap_pass_up(layer, batch);
     return;
