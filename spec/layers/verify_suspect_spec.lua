@@ -110,7 +110,7 @@ describe("verify_suspect", function()
     group:close()
   end)
 
-  it("opens one trial for several suspicions of one member, none for others than members", function()
+  it("opens one trial for several suspicions of one, and none for itself", function()
     local accuser = neap.layer "accuser" {
       doc = "Raises a suspicion when told to.",
       gives = "suspicion",

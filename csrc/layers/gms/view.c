@@ -263,12 +263,13 @@ static struct neap_view *from_delta(struct gms *g, const struct neap_delta_view_
 
 /* The view in a message; NULL when it is unreadable, or against one that we do not have. */
 static struct neap_view *read_view(
-  struct gms *g, struct neap_msg *m, const struct neap_view_digest *payload)
+  struct gms *g, struct neap_msg *m, struct neap_view_digest *payload)
 {
   struct neap_view_parts parts;
   struct neap_merge_view_parts merged;
   struct neap_delta_view_parts delta;
   struct neap_view *view = NULL;
+  neap_view_digest_read((struct neap_slice){m->body, m->len}, payload); /* zeros: no view */
   if (payload->delta_view.at && neap_delta_view_parts_read(payload->delta_view, &delta)) {
     if (delta.number > gms_view(g)->number &&
         neap_view_compare(gms_view(g), delta.old_number, &delta.old_creator) != 0) {
@@ -307,10 +308,6 @@ void gms_view_msg(struct gms *g, struct neap_msg *m)
   if (g->state != GMS_MEMBER && g->state != GMS_LEAVING) return;
   if (!neap_in_view(gms_view(g), m->from) || m->from->self) {
     g->foreign++;
-    return;
-  }
-  if (!neap_view_digest_read((struct neap_slice){m->body, m->len}, &payload)) {
-    g->malformed++;
     return;
   }
   struct neap_view *view = read_view(g, m, &payload);

@@ -162,6 +162,40 @@ describe("gms, two coordinators", function()
     end)
   end)
 
+  it("never go back to one who is out", function()
+    membership.each_seed(5, function(seed)
+      local group = membership.group { seed = seed, latency = "1ms", jitter = "1ms" }
+      group:form { "ann", "bob", "cho", "dee", "eve" }
+      group.sim:drop { layer = "gms", type = "view", to = "bob" }
+      group:leave("dee"):run("50ms"):leave "eve"
+      repeat group:run "1ms" until group:view "cho" == "ann|6 {ann bob cho}"
+      group:kill "ann":run "10ms"
+      group.sim:clear(1)
+      -- bob makes bob|5 without ann; cho shows him ann|6: above his, but ann's.
+      group:wait({ "bob", "cho" }, 8e9)
+      assert.equal("bob|7 {bob cho}", group:view "bob")
+      assert.equal(1, group:gms("bob").conflicts)
+      for _, line in ipairs(group.story) do
+        assert.falsy(line:find "^bob.*ann|[56]", line)
+      end
+      group:close()
+    end)
+  end)
+
+  it("settle with the larger part when the others are told, too", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob", "cho", "dee" }
+    -- bob goes on with cho, and no view of his is heard by ann and dee.
+    for _, name in ipairs { "ann", "dee" } do
+      group.sim:drop { layer = "nakack", from = "bob", to = name }
+      group:gms("bob"):suspect(name)
+    end
+    repeat group:run "1ms" until group:view "bob" == "bob|4 {bob cho}"
+    group:wait({ "ann", "bob", "cho", "dee" }, 10e9)
+    assert.equal("bob", group.channels.ann:view().coordinator)
+    group:close()
+  end)
+
   it("have a member ask who should have made the next view", function()
     local group = membership.group { latency = "1ms" }
     group:form { "ann", "bob", "cho" }
