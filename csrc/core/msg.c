@@ -72,15 +72,45 @@ static struct neap_msg *fresh(struct neap_stack *stack)
   return m;
 }
 
-struct neap_msg *neap_msg_new(struct neap_stack *stack)
+/* The same, empty but for who sent it.  Member by member: clearing it as a block costs more. */
+static inline struct neap_msg *blank(struct neap_stack *stack)
 {
   struct neap_msg *m = fresh(stack);
-  memset(m, 0, sizeof *m);
+  m->next = NULL;
+  m->present = 0;
+  m->to = NULL;
+  m->body = NULL;
+  m->len = m->charge = 0;
+  m->slab = NULL;
   m->stack = stack;
+  m->receipts = NULL;
+  m->seqno = 0;
+  m->tally = NULL;
+  m->done = NULL;
+  m->origin = NULL;
   m->refs = 1;
+  m->ticket = 0;
+  m->flags = 0;
   m->type = NEAP_TYPE_EMPTY;
   m->marks = NEAP_NULL_BODY;
+  m->charges = m->stray_below = 0;
+  return m;
+}
+
+struct neap_msg *neap_msg_new(struct neap_stack *stack)
+{
+  struct neap_msg *m = blank(stack);
   m->from = neap_peer_ref(stack->self);
+  return m;
+}
+
+struct neap_msg *neap_msg_arrived(
+  struct neap_peer *from, struct neap_peer *to, struct neap_slab *slab)
+{
+  struct neap_msg *m = blank(from->stack);
+  m->from = neap_peer_ref(from);
+  m->to = neap_peer_ref(to);
+  m->slab = neap_slab_hold(slab);
   return m;
 }
 
@@ -94,13 +124,28 @@ struct neap_msg *neap_msg_own(struct neap_layer *layer, struct neap_peer *to, un
   return m;
 }
 
-static void give_back(struct neap_msg *m)
+/* Not the last one, mostly. */
+static inline void slab_drop(struct neap_world *world, struct neap_slab *slab)
+{
+  if (slab->refs > 1)
+    slab->refs--;
+  else
+    neap_slab_free(world, slab);
+}
+
+static inline void peer_drop(struct neap_stack *stack, struct neap_peer *peer)
+{
+  NEAP_ASSERT(peer->refs);
+  if (!--peer->refs) stack->gone_due = true;
+}
+
+static inline void give_back(struct neap_msg *m)
 {
   struct neap_stack *stack = m->stack;
   if (m->receipts || m->tally || m->done) neap_receipts_release(m);
-  if (m->slab) neap_slab_free(stack->world, m->slab);
-  neap_peer_unref(m->from);
-  if (m->to) neap_peer_unref(m->to);
+  if (m->slab) slab_drop(stack->world, m->slab);
+  peer_drop(stack, m->from);
+  if (m->to) peer_drop(stack, m->to);
   NEAP_ASSERT(stack->msgs_out);
   stack->msgs_out--;
   if (stack->msgs_kept < MSGS_KEPT && !stack->closed) {
@@ -117,6 +162,10 @@ void neap_msg_free(struct neap_msg *m)
   struct neap_stack *stack = m->stack;
   NEAP_ASSERT(m->refs);
   if (--m->refs) return;
+  if (!m->origin) {
+    give_back(m);
+    m = NULL;
+  }
   while (m) { /* What it was made from goes with it; those are linked by `next`. */
     struct neap_msg *origin = m->origin;
     give_back(m);

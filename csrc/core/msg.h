@@ -125,6 +125,11 @@ struct neap_msg *neap_msg_new(struct neap_stack *stack);
 /* A new message of a layer: NEAP_OWN is set, to `to` (NULL: all), with these wire flags. */
 struct neap_msg *neap_msg_own(struct neap_layer *layer, struct neap_peer *to, unsigned flags);
 
+/* One that came from the wire: from this peer, to this member (NULL: to all), with the slab it lies
+ * in.  Its type, flags, body and head are the decoder's. */
+struct neap_msg *neap_msg_arrived(
+  struct neap_peer *from, struct neap_peer *to, struct neap_slab *slab);
+
 void neap_msg_free(struct neap_msg *m);
 
 /* A new descriptor with the same body and a copy of the head; no charge, receipt or origin. */

@@ -66,6 +66,16 @@ struct neap_arrival {
  * knows are skipped without a mark. */
 bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival);
 
+/* The next message if a pattern of `p` fits it: its addresses are the list's, and nothing about it
+ * is worth an arrival.  False, and nothing touched: neap_packet_next says what is there. */
+static inline bool neap_packet_alike(struct neap_packet *p, struct neap_msg *m)
+{
+  uint8_t order[NEAP_PATTERN_SLOTS], count;
+  if (!neap_patterns_read(p->patterns, &p->r, m, order, &count)) return false;
+  p->left--;
+  return true;
+}
+
 /* ---- out ---- */
 
 /* Opens a list; returns where its count stands, for neap_packet_close; NULL when it does not fit.

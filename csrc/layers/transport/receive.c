@@ -46,29 +46,65 @@ static enum neap_fault refuse(const struct neap_transport *t, const struct neap_
   return other_target(t, &arrival->dest) ? NEAP_FAULT_TARGET : NEAP_FAULT_NONE;
 }
 
-/* Takes the message into the batch, or drops it and counts why. */
-static void take(struct neap_transport *t, struct neap_batch *batch, struct neap_msg *m,
-  struct neap_slab *slab, const struct neap_arrival *arrival)
+static void drop(struct neap_msg *m, uint64_t *why)
+{
+  ++*why;
+  neap_msg_free(m);
+}
+
+/* Its sender is known: into the batch, unless it is none of ours. */
+static inline void take(struct neap_transport *t, struct neap_batch *batch, struct neap_msg *m)
 {
   const struct neap_tp_head *head = neap_tp_head_get(m, &t->layer);
-  struct neap_peer *from = sender_of(t, &arrival->src);
-  uint64_t *why = NULL;
-  if (!from)
-    why = neap_addr_none(&arrival->src) ? &t->bad[NEAP_FAULT_ADDRESS] : &t->crowded;
-  else if (from->self)
-    why = &t->own; /* Somebody else sent it again. */
-  else if (head && head->flag)
-    why = &t->probes;
-  if (why) {
-    ++*why;
-    neap_msg_free(m);
+  if (head && head->flag) {
+    drop(m, &t->probes);
     return;
   }
-  neap_msg_from(m, from);
-  if (!neap_addr_none(&arrival->dest)) neap_msg_to(m, t->layer.stack->self);
-  if (slab->background) m->marks |= NEAP_BACKGROUND;
   t->received++;
   neap_put(batch, m);
+}
+
+/* Reads the next message as it stands.  False: the rest of the packet is of no use. */
+static bool read_next(
+  struct neap_transport *t, struct neap_packet *p, struct neap_batch *batch, struct neap_msg *m)
+{
+  struct neap_arrival arrival;
+  bool good = neap_packet_next(p, m, &arrival);
+  enum neap_fault fault = good ? refuse(t, p, m, &arrival) : p->r.fault;
+  if (!good || fault) {
+    drop(m, &t->bad[fault]);
+    return false;
+  }
+  struct neap_peer *from = sender_of(t, &arrival.src);
+  if (!from) {
+    bool nobody = neap_addr_none(&arrival.src);
+    drop(m, nobody ? &t->bad[NEAP_FAULT_ADDRESS] : &t->crowded);
+  } else if (from->self) {
+    drop(m, &t->own); /* Somebody else sent it again. */
+  } else {
+    neap_msg_from(m, from);
+    neap_msg_to(m, neap_addr_none(&arrival.dest) ? NULL : t->layer.stack->self);
+    take(t, batch, m);
+  }
+  return true;
+}
+
+/* Reads the messages of a packet whose head is good. */
+static void read_all(
+  struct neap_transport *t, struct neap_packet *p, struct neap_batch *batch, struct neap_slab *slab)
+{
+  struct neap_peer *self = t->layer.stack->self, *from = NULL;
+  if (p->bits & NEAP_PACKET_LIST && !neap_addr_none(&p->src)) from = sender_of(t, &p->src);
+  if (from && from->self) from = NULL;
+  struct neap_peer *to = neap_addr_none(&p->dest) ? NULL : self;
+  while (p->left > 0) {
+    struct neap_msg *m = neap_msg_arrived(from ? from : self, to, slab);
+    if (from && neap_packet_alike(p, m)) /* Nearly all of a stream. */
+      take(t, batch, m);
+    else if (!read_next(t, p, batch, m))
+      return;
+  }
+  if (neap_left(&p->r)) t->bad[NEAP_FAULT_TRAILING]++;
 }
 
 static bool readable(
@@ -92,7 +128,6 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
 {
   struct neap_stack *stack = t->layer.stack;
   struct neap_batch batch = {0};
-  struct neap_arrival arrival;
   struct neap_packet p;
 
   if (neap_addr_equal(from, &t->place)) {
@@ -102,21 +137,13 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
   if (!readable(t, &p, at, len)) return;
   p.patterns = &t->reading;
   neap_patterns_rebase(&t->reading);
-  while (p.left > 0) {
-    struct neap_msg *m = neap_msg_new(stack);
-    m->slab = neap_slab_hold(slab);
-    bool good = neap_packet_next(&p, m, &arrival);
-    enum neap_fault fault = good ? refuse(t, &p, m, &arrival) : p.r.fault;
-    if (!good || fault) {
-      if (fault) t->bad[fault]++;
-      neap_msg_free(m);
-      break;
-    }
-    take(t, &batch, m, slab, &arrival);
+  read_all(t, &p, &batch, slab);
+  if (slab->background) {
+    for (struct neap_msg *m = batch.first; m; m = m->next) m->marks |= NEAP_BACKGROUND;
+  } else {
+    stack->foreground = true;
   }
-  if (!p.left && !p.r.fault && neap_left(&p.r)) t->bad[NEAP_FAULT_TRAILING]++;
   neap_pass_up(&t->layer, &batch);
-  if (!slab->background) stack->foreground = true;
   neap_stack_ready(stack);
 }
 
