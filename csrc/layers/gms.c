@@ -61,6 +61,9 @@ static const struct neap_attr gms_attrs[] = {
     .live = NEAP_NOW,
     .doc = "A coordinator alone looks for others after join_timeout, and again with pauses that "
            "double up to this."},
+  {NEAP_PARAM, "max_members", AT(members_max), "members", NEAP_MEMBERS_MAX, 1, NEAP_MEMBERS_MAX,
+    .live = NEAP_NOW,
+    .doc = "Whoever asks this member, as coordinator, to join beyond that is refused."},
   {NEAP_PARAM, "use_delta_views", AT(delta_views), "", 1, .type = NEAP_BOOL, .live = NEAP_NOW,
     .doc = "Send only what changed, after a coordinator's first view."},
   {NEAP_PARAM, "num_prev_mbrs", AT(former_max), "members", 50, 0, GMS_FORMERS, .live = NEAP_NOW,
@@ -235,7 +238,8 @@ static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
   struct gms *g = (struct gms *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
-  if (!neap_batch_has(batch, layer, 0) && !neap_batch_has(batch, layer, 1)) { /* Nothing of ours: it passes whole. */
+  if (!neap_batch_has(batch, layer, 0) &&
+      !neap_batch_has(batch, layer, 1)) { /* Nothing of ours: it passes whole. */
     gms_rise(g, batch);
     return;
   }

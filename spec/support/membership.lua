@@ -40,7 +40,7 @@ Group.__index = Group
 function membership.group(options)
   options = options or {}
   local settings = {}
-  for _, key in ipairs { "latency", "jitter", "loss", "duplicate", "reorder" } do
+  for _, key in ipairs { "latency", "jitter", "loss", "duplicate", "reorder", "log" } do
     settings[key] = options[key]
   end
   settings.seed = options.seed or 1

@@ -162,7 +162,7 @@ void gms_join_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head 
   struct gms_peer *p = gms_peer_of(g, m->from);
   if (neap_in_view(gms_view(g), m->from)) {
     p->answer = true;
-  } else if (gms_view(g)->count + g->joiners_waiting >= NEAP_MEMBERS_MAX) {
+  } else if (gms_view(g)->count + g->joiners_waiting >= g->members_max) {
     refuse(g, m->from, "the group is full");
     return;
   } else if (!p->joining) {

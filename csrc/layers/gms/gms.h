@@ -65,7 +65,7 @@ struct gms {
   struct neap_layer layer;
   /* params */
   uint64_t join_timeout, max_join_attempts, retry_timeout, leave_timeout, ack_timeout;
-  uint64_t hold_timeout, name_timeout, lone_timeout, former_max, history_max;
+  uint64_t hold_timeout, name_timeout, lone_timeout, members_max, former_max, history_max;
   bool delta_views;
   /* gauges */
   char *view_text, *coordinator_text;
@@ -76,7 +76,7 @@ struct gms {
   uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
   uint64_t malformed, unnamed, early_dropped, searches_alone, takeovers;
 
-  uint8_t state; /* enum gms_state */
+  uint8_t state;  /* enum gms_state */
   uint64_t seen;  /* highest view number ever met */
   uint64_t first; /* number of our first view */
 

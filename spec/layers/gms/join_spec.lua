@@ -85,6 +85,25 @@ describe("gms, joining", function()
     end
   end)
 
+  it("comes to nothing when the group is full, and says so", function()
+    local group = membership.group { latency = "1ms", with = { gms = { max_members = 2 } } }
+    group:form { "ann", "bob" }
+    local neap = require "neap"
+    local joined, code, detail
+    group.sim:spawn(function()
+      joined, code, detail = neap.join("chat",
+        { stack = membership.stack, name = "cho", with = group.with })
+    end)
+    group:run "1s"
+    assert.is_nil(joined)
+    assert.equal("refused", code)
+    assert.equal("the group is full", detail)
+    group:agree { "ann", "bob" }
+    group:gms("ann").max_members = 3
+    group:join "cho":wait({ "ann", "bob", "cho" }, 1e9)
+    group:close()
+  end)
+
   it("begins alone after so many attempts, and goes where the others are later", function()
     local group = membership.group { latency = "1ms", with = { gms = { max_join_attempts = 3 } } }
     group:form { "ann", "bob" }

@@ -26,6 +26,35 @@ describe("gms", function()
     group:close()
   end)
 
+  it("sends each message in the form of the wire format", function()
+    local dissect = require "neap.dissect"
+    local group = membership.group { latency = "1ms", log = 4096 }
+    group:form { "ann", "bob", "cho" }
+    assert(group.sim:inject_view("cho", { "bob", "ann", "cho" }))
+    group:join("dee"):run "2500ms"
+    group:join("eve"):run("1s"):leave("dee"):run "100ms"
+    local forms = {}
+    for _, row in ipairs(group.sim:log()) do
+      for _, message in ipairs(dissect.packet(row.bytes).messages) do
+        for _, header in ipairs(message.headers) do
+          if header.name == "gms" and header.protocol == 12 then
+            local form = ("%d %s%s"):format(message.flags, message.type,
+              message.type == "bytes" and not message.body and " null" or "")
+            local word = header.word .. (row.multicast and " to all" or "")
+            assert.equal(forms[word] or form, form, word)
+            forms[word] = form
+          end
+        end
+      end
+    end
+    assert.same({
+      join_req = "1 bytes null", join_rsp = "0 bytes", leave_req = "1 empty",
+      leave_rsp = "17 empty", view_ack = "5 empty", get_view = "5 bytes",
+      ["view to all"] = "68 bytes", view = "5 bytes",
+    }, forms)
+    group:close()
+  end)
+
   it("hands views up behind the messages that were sent before them", function()
     membership.each_seed(10, function(seed)
       local group = membership.group { seed = seed, latency = "1ms" }
