@@ -339,7 +339,7 @@ int neap_bind_shape(lua_State *L)
   return 1;
 }
 
-/* core.shapes(): { struct, field as declared or "", offset, size, struct, ... }, to be compared with
+/* core.shapes(): { struct, field as declared or "", offset, size, struct, ... }, to compare with
  * what FFI made of the text. */
 int neap_bind_shapes(lua_State *L)
 {
