@@ -266,6 +266,7 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
     size_window(n);
     nakack_publish(n);
   }
+  nakack_tail_check(n);
 }
 
 static void nakack_close(struct neap_layer *layer)

@@ -69,7 +69,7 @@ static uint64_t first_delay(struct nakack *n, const struct stream *s, bool soon)
 static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
 {
   uint64_t delay = s->rtt ? nakack_most(2 * s->rtt, REPEAT_LEAST) : REPEAT_UNKNOWN;
-  return nakack_least(delay << s->patience, n->xmit_interval);
+  return nakack_least(delay, n->xmit_interval);
 }
 
 static void repeat_later(struct nakack *n, struct stream *s)

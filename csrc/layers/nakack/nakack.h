@@ -209,7 +209,8 @@ void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_na
 /* tail.c */
 void nakack_tail_sent(struct nakack *n, uint64_t bytes);
 void nakack_tail_view(struct nakack *n);
-void nakack_tail_check(struct nakack *n); /* stops the announcements when all have everything */
+void nakack_tail_check(struct nakack *n);
+bool nakack_wants_report(const struct nakack *n);
 void nakack_announce(struct nakack *n);
 void nakack_announced(struct nakack *n, struct stream *s, uint64_t seqno, bool wants);
 bool nakack_tail_due(const struct nakack *n);

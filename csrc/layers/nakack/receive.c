@@ -19,7 +19,7 @@ static struct stream *stream_of(struct nakack *n, const struct neap_peer *peer)
   return neap_peer_state_have(&n->layer, peer);
 }
 
-static bool bound_to(const struct nakack *n, const struct neap_msg *m, unsigned header)
+static bool has_header(const struct nakack *n, const struct neap_msg *m, unsigned header)
 {
   return m->present >> n->layer.slots[header] & 1;
 }
@@ -89,7 +89,7 @@ static void deliver(struct nakack *n, struct stream *s, struct neap_msg *m, stru
     neap_msg_free(m);
     return;
   }
-  if (bound_to(n, m, 1)) {
+  if (has_header(n, m, 1)) {
     nakack_consume(n, s, m, seqno);
     return;
   }
@@ -163,7 +163,7 @@ static void data(
     n->received++;
     s->progress |= !nakack_after(seqno, s->again_to);
     if (again) nakack_mended(n, s, seqno);
-    if (neap_oob(m) && !bound_to(n, m, 1)) {
+    if (neap_oob(m) && !has_header(n, m, 1)) {
       overtake(n, s, m, seqno, out);
     } else {
       keep(n, s, m, seqno);
@@ -232,7 +232,7 @@ static void sort(struct nakack *n, struct neap_msg *m, struct neap_batch *out)
   struct stream *s = stream_of(n, m->from);
   const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
 
-  if (!head && bound_to(n, m, 1)) {
+  if (!head && has_header(n, m, 1)) {
     own_word(n, s, m);
   } else if (!head) {
     neap_put(out, m); /* Nobody numbered it: it passes. */
@@ -257,7 +257,7 @@ static void sort(struct nakack *n, struct neap_msg *m, struct neap_batch *out)
 /* A member that is not Neap's has one mode for good: the one its form says. */
 static void adopt_form(struct nakack *n, struct stream *s, const struct neap_msg *m)
 {
-  if (m->from->generation || !bound_to(n, m, 0)) return;
+  if (m->from->generation || !has_header(n, m, 0)) return;
   uint8_t mode = neap_nak_head_form(m, &n->layer) == NEAP_NAK_FORM_2 ? NAKACK_NAK : NAKACK_ACK;
   if (mode == s->mode) return;
   s->mode = mode;

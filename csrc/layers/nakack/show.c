@@ -64,9 +64,8 @@ static void check_own(const struct nakack *n)
   NEAP_ASSERT(n->current_seqno == w->high && n->current_low == w->low);
   NEAP_ASSERT(!n->turn || nakack_after(n->turn, n->others));
   NEAP_ASSERT(!n->waited || n->mode_timer.armed || !n->mode_timeout);
-  /* In ack mode the sender finds a loss at the tail. */
-  NEAP_ASSERT(n->mode != NAKACK_ACK || !nakack_tail_due(n) || n->tail.armed);
-  NEAP_ASSERT(!n->turn || !nakack_tail_due(n) || n->tail.armed);
+  /* Where the sender finds a loss at the tail it looks for it. */
+  NEAP_ASSERT(!nakack_wants_report(n) || !nakack_tail_due(n) || n->tail.armed);
 }
 
 void nakack_check(const struct neap_layer *layer)

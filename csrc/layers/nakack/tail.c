@@ -16,7 +16,7 @@
 #define SPREAD NEAP_US(100)
 enum { DOUBLINGS = 20, PAUSE_MOST = 16 };
 
-static bool wants_report(const struct nakack *n)
+bool nakack_wants_report(const struct nakack *n)
 {
   if (n->mode == NAKACK_ACK) return true;
   if (!n->all_ours) return false; /* They would not understand. */
@@ -33,7 +33,7 @@ bool nakack_tail_due(const struct nakack *n)
 static bool goes_on(const struct nakack *n)
 {
   if (NEAP_IS_MUTANT(304)) return n->rounds < n->max_times;
-  return n->rounds < n->max_times || !n->max_times || wants_report(n) || nakack_pressed(n);
+  return n->rounds < n->max_times || !n->max_times || nakack_wants_report(n) || nakack_pressed(n);
 }
 
 /* From the last send to the first announcement. */
@@ -48,13 +48,13 @@ static uint64_t next_pause(const struct nakack *n)
 {
   uint64_t pause = nakack_most(n->announce_delay, NEAP_MS(1)) << nakack_least(n->rounds, DOUBLINGS);
   uint64_t most = nakack_pressed(n) ? n->xmit_interval : PAUSE_MOST * n->xmit_interval;
-  return wants_report(n) || nakack_pressed(n) ? nakack_least(pause, most) : n->xmit_interval;
+  return nakack_wants_report(n) || nakack_pressed(n) ? nakack_least(pause, most) : n->xmit_interval;
 }
 
 void nakack_announce(struct nakack *n)
 {
   struct neap_msg *m = neap_msg_own(&n->layer, NULL, NEAP_OOB | NEAP_NO_FC);
-  uint8_t form = wants_report(n) ? NEAP_NAK_FORM_4 : NEAP_NAK_FORM_2;
+  uint8_t form = nakack_wants_report(n) ? NEAP_NAK_FORM_4 : NEAP_NAK_FORM_2;
   *neap_nak_head_put_form(m, &n->layer, form) =
     (struct neap_nak_head){.type = NEAP_NAK_HIGHEST, .seqno = n->own->win.high};
   n->announcements++;
@@ -109,9 +109,13 @@ void nakack_tail_view(struct nakack *n)
     &n->layer, &n->tail, n->announce_delay + SPREAD * (uint64_t)(rank > 0 ? rank : 0));
 }
 
+/* Stops when all have everything; begins when somebody has to be asked now. */
 void nakack_tail_check(struct nakack *n)
 {
-  if (n->tail.armed && !nakack_tail_due(n)) neap_timer_stop(&n->tail);
+  if (!nakack_tail_due(n))
+    neap_timer_stop(&n->tail);
+  else if (!n->tail.armed && nakack_wants_report(n))
+    neap_timer_start(&n->layer, &n->tail, first_pause(n));
 }
 
 /* Somebody says how far its stream goes. */
