@@ -37,12 +37,18 @@ static void mover_queue(struct neap_stack *stack, struct neap_mover *mover)
   neap_stack_ready(stack);
 }
 
-/* The owner no longer cares: free it as soon as neither the queue nor a message knows it. */
+/* Neither a message nor the queue knows it, and its owner is not being told of it. */
+static bool unknown(const struct neap_mover *mover)
+{
+  return !mover->out && !mover->queued && !mover->telling;
+}
+
+/* The owner no longer cares. */
 static void mover_close(struct neap_mover *mover)
 {
   NEAP_ASSERT(!mover->closed);
   mover->closed = true;
-  if (!mover->out && !mover->queued) mover_free(mover->layer->stack, mover);
+  if (unknown(mover)) mover_free(mover->layer->stack, mover);
 }
 
 /* One message less knows it; tells the owner if it moved. */
@@ -52,7 +58,7 @@ static void mover_back(struct neap_stack *stack, struct neap_mover *mover, bool 
   mover->out--;
   if (!mover->closed) {
     if (moved) mover_queue(stack, mover);
-  } else if (!mover->out && !mover->queued) {
+  } else if (unknown(mover)) {
     mover_free(stack, mover);
   }
 }
@@ -195,12 +201,10 @@ void neap_movers_tell(struct neap_stack *stack)
       event.tally = (struct neap_tally *)(void *)mover;
     }
     bool told = !mover->closed && layer->open;
+    mover->telling = true; /* The owner may close it now. */
     if (told && layer->class->event) layer->class->event(layer, &event, true);
-    if (once) {
-      neap_peer_unref(mover->peer);
-      mover_free(stack, mover);
-    } else if (mover->closed && !mover->out && !mover->queued && !told) {
-      mover_free(stack, mover);
-    }
+    mover->telling = false;
+    if (once) neap_peer_unref(mover->peer);
+    if (once || (mover->closed && unknown(mover))) mover_free(stack, mover);
   }
 }

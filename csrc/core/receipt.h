@@ -26,15 +26,16 @@ struct neap_mover {
   uint32_t out;             /* handed out with messages that are not freed yet */
   uint8_t event;            /* APPLIED, TALLIED or FINISHED */
   bool queued;
-  bool closed; /* the owner no longer cares; the last one that comes back frees this */
+  bool telling; /* the owner's `event` is running for it */
+  bool closed;  /* the owner no longer cares; the last one that comes back frees this */
 };
 
 struct neap_receipts {
   struct neap_mover mover;
-  uint64_t applied;            /* everything up to here is done */
-  uint64_t top;                /* highest released */
-  uint64_t *bits;              /* released beyond `applied`; NULL until something is out of order */
-  uint32_t size;               /* of `bits`, in seqnos; a power of two */
+  uint64_t applied; /* everything up to here is done */
+  uint64_t top;     /* highest released */
+  uint64_t *bits;   /* released beyond `applied`; NULL until something is out of order */
+  uint32_t size;    /* of `bits`, in seqnos; a power of two */
 };
 
 /* A run whose next seqno is applied + 1. */

@@ -18,7 +18,9 @@ static enum neap_verdict hole_event(struct neap_layer *layer, struct neap_event 
 {
   struct hole *hole = (struct hole *)layer;
   (void)up;
-  if (event->kind == NEAP_EVENT_APPLIED && hole->proof) hole->proof->applied++;
+  if (event->kind != NEAP_EVENT_APPLIED || !hole->proof) return NEAP_PASS;
+  hole->proof->applied++;
+  if (event->receipts == hole->proof->closes) neap_receipts_close(event->receipts);
   return NEAP_PASS;
 }
 

@@ -13,7 +13,8 @@ struct proof {
   struct neap_channel *channel;
   struct neap_stack *stack;
   struct neap_layer *layer;
-  uint64_t applied; /* events APPLIED that the layer was told */
+  uint64_t applied;             /* events APPLIED that the layer was told */
+  struct neap_receipts *closes; /* what it closes as soon as it is told of it */
 };
 
 void proof_open(struct proof *proof, uint64_t seed);

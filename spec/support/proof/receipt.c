@@ -57,5 +57,10 @@ void proof_receipt(void)
   neap_receipts_close(run);
   neap_msg_free(late);
   proof_turn(&p);
+
+  p.closes = neap_receipts_new(p.layer, p.stack->self, 0); /* Closed while its owner is told. */
+  neap_receipt_done(p.closes, 1);
+  proof_turn(&p);
+  NEAP_ASSERT(!p.stack->movers_out);
   proof_close(&p);
 }
