@@ -140,8 +140,10 @@ describe("neap new layer", function()
     pipe:close()
     has(text, "wrote counting.lua")
     has(text, "rc=0")
+    local lib = os.getenv "NEAP_LIB" or "build/lib"
+    if not lib:match "^/" then lib = "../../" .. lib end
     pipe = io.popen("cd build/new && LUA_PATH='../../lua/?.lua;../../lua/?/init.lua;;' "
-      .. "LUA_CPATH=\"${NEAP_LIB:+../../}${NEAP_LIB:-../lib}/?.so;;\" "
+      .. ("LUA_CPATH='%s/?.so;;' "):format(lib)
       .. "timeout 60 luajit /usr/bin/busted --ignore-lua counting_spec.lua 2>&1")
     text = pipe:read "*a"
     pipe:close()
