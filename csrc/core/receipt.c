@@ -52,12 +52,12 @@ static void mover_close(struct neap_mover *mover)
 }
 
 /* One message less knows it; tells the owner if it moved. */
-static void mover_back(struct neap_stack *stack, struct neap_mover *mover, bool moved)
+static inline void mover_back(struct neap_stack *stack, struct neap_mover *mover, bool moved)
 {
   NEAP_ASSERT(mover->out);
   mover->out--;
   if (!mover->closed) {
-    if (moved) mover_queue(stack, mover);
+    if (moved && !mover->queued) mover_queue(stack, mover);
   } else if (unknown(mover)) {
     mover_free(stack, mover);
   }
@@ -107,8 +107,8 @@ static void bits_grow(struct neap_receipts *run, uint64_t ahead)
   run->size = size;
 }
 
-/* Marks it; true if `applied` moved. */
-static bool mark(struct neap_receipts *run, uint64_t seqno)
+/* Marks one that came back early or late; true if `applied` moved. */
+static bool mark_between(struct neap_receipts *run, uint64_t seqno)
 {
   NEAP_ASSERT((int64_t)(seqno - run->applied) > 0);
   if ((int64_t)(seqno - run->top) > 0) run->top = seqno;
@@ -125,6 +125,14 @@ static bool mark(struct neap_receipts *run, uint64_t seqno)
     run->bits[bit / 64] &= ~((uint64_t)1 << (bit % 64));
     run->applied++;
   }
+  return true;
+}
+
+/* Marks it; true if `applied` moved.  Mostly they come back in order. */
+static inline bool mark(struct neap_receipts *run, uint64_t seqno)
+{
+  if (seqno != run->applied + 1 || run->applied != run->top) return mark_between(run, seqno);
+  run->applied = run->top = seqno;
   return true;
 }
 
