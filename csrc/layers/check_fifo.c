@@ -29,8 +29,8 @@ enum { SEEN_MAX = 4096 };
 enum stream { MCAST, UCAST, STREAMS };
 
 struct got {
-  uint64_t life; /* of the sender's side; it starts over when that does */
-  uint64_t next; /* regular; the place that is due */
+  uint64_t life, life_oob; /* of the sender's side; it starts over when that does */
+  uint64_t next;           /* regular; the place that is due */
   bool begun;
   uint64_t top; /* out of band: one more than the highest place */
   uint64_t seen[SEEN_MAX / 64];
@@ -79,12 +79,19 @@ static void check_fifo_down(struct neap_layer *layer, struct neap_batch *batch)
   neap_pass_down(layer, batch);
 }
 
-static void compare(
-  struct neap_layer *layer, struct got *got, const struct neap_msg *m, uint64_t place)
+static void compare(struct neap_layer *layer, struct got *got, const struct neap_msg *m,
+  const struct neap_check_fifo_head *head)
 {
   char who[NEAP_ADDR_TEXT];
   const char *what = m->to ? "unicasts" : "multicasts";
+  uint64_t place = head->place;
   neap_peer_text(m->from, who);
+  if (head->life < got->life) {
+    neap_judge_complain(layer, "a message of an older life of %s came late", who);
+    return;
+  }
+  if (head->life > got->life) got->begun = false;
+  got->life = head->life;
   if (!got->begun) got->next = place; /* This member joined in the middle. */
   got->begun = true;
   if (place < got->next)
@@ -96,10 +103,18 @@ static void compare(
   if (place >= got->next) got->next = place + 1;
 }
 
-static void compare_oob(
-  struct neap_layer *layer, struct got *got, const struct neap_msg *m, uint64_t place)
+/* An old life's may come after a new one's: they are not told apart any more. */
+static void compare_oob(struct neap_layer *layer, struct got *got, const struct neap_msg *m,
+  const struct neap_check_fifo_head *head)
 {
   char who[NEAP_ADDR_TEXT];
+  uint64_t place = head->place;
+  if (head->life < got->life_oob) return;
+  if (head->life > got->life_oob) {
+    got->top = 0;
+    memset(got->seen, 0, sizeof got->seen);
+  }
+  got->life_oob = head->life;
   for (; got->top <= place; got->top++)
     got->seen[got->top % SEEN_MAX / 64] &= ~((uint64_t)1 << (got->top % 64));
   if (got->top - place > SEEN_MAX) return; /* Nobody remembers. */
@@ -119,13 +134,10 @@ static void check_fifo_up(struct neap_layer *layer, struct neap_batch *batch)
     struct peer *p = neap_peer_state(layer, m->from);
     struct got *got = &p->got[m->to ? UCAST : MCAST];
     c->compared++;
-    if (head->life > got->life) *got = (struct got){.life = head->life};
-    if (head->life < got->life)
-      neap_judge_complain(layer, "a message of an older life of %s came late", m->from->name);
-    else if (neap_oob(m))
-      compare_oob(layer, got, m, head->place);
+    if (neap_oob(m))
+      compare_oob(layer, got, m, head);
     else
-      compare(layer, got, m, head->place);
+      compare(layer, got, m, head);
   }
   neap_pass_up(layer, batch);
 }
