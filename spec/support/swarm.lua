@@ -13,8 +13,8 @@ local Oracle = require "support.oracle"
 
 local swarm = {}
 
--- The stack that is tried.
-swarm.stack = "lan"
+-- The stack that is tried: lan, with a checker above each layer that promises something.
+swarm.stack = "spec/support/checked.lua"
 
 local NAMES = { "ann", "bob", "cho", "dee", "eve", "fay", "gil", "hal" }
 
@@ -248,6 +248,11 @@ function Story:echo(name)
   end
 end
 
+function Story:join_late(name)
+  while self.cut do self:sleep(100) end
+  self:join(name)
+end
+
 function Story:join(name)
   local channel
   channel = self.sim:join("swarm", {
@@ -304,7 +309,7 @@ function trouble.crashes(story, name)
   story.sim:kill(name)
   if story.plan.has.returns and story.c:yes(0.5) then
     story:sleep(story.c:pick { 1, 500, 5000 })
-    story:join(name)
+    story:join_late(name)
   end
 end
 
@@ -318,13 +323,28 @@ function trouble.long_pauses(story, name)
   story.paused[name] = nil
 end
 
--- The network falls apart, not for so long that anybody is given up.
+-- Everybody is in one view.
+function Story:together()
+  local alive = self:alive()
+  local first = #alive > 0 and self.channels[alive[1]]:view()
+  for _, name in ipairs(alive) do
+    local view = self.channels[name]:view()
+    if not first or not view or view.id ~= first.id or #view.members ~= #alive then return false end
+  end
+  return first
+end
+
+-- The network falls apart, not for so long that anybody is given up.  Not while somebody comes in:
+-- who finds nobody founds a group of its own, and parts of two or more stay apart.
 function trouble.cuts(story)
+  if not story:together() then return end
+  story.cut = true
   local sides = { {}, {} }
   for _, name in ipairs(story:alive()) do table.insert(story.c:pick(sides), name) end
   story.sim:partition(sides[1], sides[2])
   story:sleep(story.c:pick { 10, 100, 1000 })
   story.sim:heal()
+  story.cut = false
   story:sleep(3000)
 end
 
@@ -427,6 +447,7 @@ function Story:check_end()
   if self.waiting > 0 then
     self.oracle:complain("liveness: %d sends have not returned", self.waiting)
   end
+  for _, text in ipairs(self.sim:complaints()) do self.oracle:complain("checker: %s", text) end
   self.oracle:verdict(alive)
 end
 
@@ -450,7 +471,7 @@ function swarm.run(plan)
       local after = plan.chance:between(1, plan.trouble * 700)
       sim:spawn(function()
         story:sleep(after)
-        story:join(story.names[index])
+        story:join_late(story.names[index])
       end)
     else
       story:join(story.names[index])
