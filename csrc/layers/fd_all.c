@@ -1,20 +1,21 @@
 /* fd_all: whoever is silent for too long is suspected.
  *
- * Each member sends an empty multicast every `interval`, unless it sent any other
- * one since the last tick; any message of a member is a sign of life.  Each tick
- * looks who was silent for `timeout`:
+ * Each member sends an empty multicast every `interval`, unless it sent any other one
+ * since the last tick; any message of a member is a sign of life.  Each tick looks who
+ * was silent for `timeout`:
  *
  *     tick      tick      tick      tick      tick
  *      |---8s----|---------|---------|---------|
  *      bob .  .       x (dies)                 40 s since the last sign: suspected at this tick
  *
- * so a death is noticed between timeout and timeout + interval later.  All members raise the
- * suspicion; who acts on it is the business of membership.  A suspect that is heard is taken back.
+ * so a death is noticed between timeout and timeout + interval later.  All members
+ * raise the suspicion; who acts on it is the business of membership.  A suspect that is
+ * heard is taken back.
  *
- * A member that was stopped (its tick comes late by a whole interval) has heard
- * nobody and nobody is to blame: all of them have a full timeout from now.  A
- * multicast of somebody outside the view is reported as a sign of life too, once
- * per interval: it may not know that it was excluded.
+ * A member that was stopped (its tick comes late by a whole interval) has heard nobody
+ * and nobody is to blame: all of them have a full timeout from now.  A multicast of
+ * somebody outside the view is reported as a sign of life too, once per interval: it
+ * may not know that it was excluded.
  *
  * Invariant: the timer is armed exactly while there is somebody else in the view. */
 
@@ -202,7 +203,7 @@ static void fd_all_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct fd_all *f = (struct fd_all *)layer;
   struct neap_batch out = {0};
-  heard(f, batch->first); /* A batch has one sender. */
+  heard(f, batch->first);                 /* A batch has one sender. */
   if (!neap_batch_has(batch, layer, 0)) { /* Nearly always: nothing to sort out. */
     neap_pass_up(layer, batch);
     return;

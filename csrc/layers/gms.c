@@ -1,8 +1,8 @@
 /* gms: who is in the group.
  *
- * Members agree on a series of views: each a number and a list, the first of the list (the
- * coordinator) makes the next one.  A view travels as a reliable multicast of the coordinator, goes
- * down the stack and then up, and is acknowledged.
+ * Members agree on a series of views: each a number and a list, the first of the list
+ * (the coordinator) makes the next one.  A view travels as a reliable multicast of the
+ * coordinator, goes down the stack and then up, and is acknowledged.
  *
  *   joiner          coordinator              member
  *     | JOIN_REQ ---->|                        |
@@ -11,15 +11,15 @@
  *     |<-- JOIN_RSP --|                        |      view and digest
  *     | VIEW_ACK ---->|<------------ VIEW_ACK -|      all have it: the hold ends
  *
- * Suspects leave by the next view.  When the first members of a view are suspected or leave, the
- * next one acts: takeover goes by rank.  View numbers only grow, so of two views the larger wins;
- * there is no agreement beyond that, and members can be in different views for a moment.  The parts
- * that deviate from the JGroups rules say so: joins hold until acknowledged (coord.c), conflicting
- * coordinators are told (view.c), the excluded come again (view.c), a lone coordinator goes where
- * others are (join.c).
+ * Suspects leave by the next view.  When the first members of a view are suspected or
+ * leave, the next one acts: takeover goes by rank.  View numbers only grow, so of two
+ * views the larger wins; there is no agreement beyond that, and members can be in
+ * different views for a moment.  The parts that deviate from the JGroups rules say so:
+ * joins hold until acknowledged (coord.c), conflicting coordinators are told (view.c),
+ * the excluded come again (view.c), a lone coordinator goes where others are (join.c).
  *
- * Invariant: the view lists this member; the one that rose last is that view, unless it waits for
- * names; whoever waits for somebody has a timer. */
+ * Invariant: the view lists this member; the one that rose last is that view, unless it
+ * waits for names; whoever waits for somebody has a timer. */
 
 #include "layers/gms/gms.h"
 

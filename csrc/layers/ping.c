@@ -3,17 +3,18 @@
  *   ann  request to all  ->  bob  answer to ann: bob, joined, not coordinator, place
  *                        ->  cho  answer to ann: cho, joined, coordinator, place
  *
- * A search asks `num_discovery_runs` times within its time and ends early, `linger` after the first
- * coordinator answered.  Whoever asks tells about itself too, so two that search at the same time
- * find each other even if every answer gets lost.  Names and places that pass by are kept by the
- * peers and by the transport.  A member whose place or name is missing is asked for in the same
- * way: only it answers.
+ * A search asks `num_discovery_runs` times within its time and ends early, `linger`
+ * after the first coordinator answered.  Whoever asks tells about itself too, so two
+ * that search at the same time find each other even if every answer gets lost.  Names
+ * and places that pass by are kept by the peers and by the transport.  A member whose
+ * place or name is missing is asked for in the same way: only it answers.
  *
- * The reference asks once.  At 20 % loss that leaves one in three unheard, who then begins a group
- * of its own; eight small packets leave one in three thousand.  Answers to Neap members say how many
- * members the answerer's view has.
+ * The reference asks once.  At 20 % loss that leaves one in three unheard, who then
+ * begins a group of its own; eight small packets leave one in three thousand.  Answers
+ * to Neap members say how many members the answerer's view has.
  *
- * Invariant: while a search runs its timer is armed; nobody is wanted without a request to come. */
+ * Invariant: while a search runs its timer is armed; nobody is wanted without a request
+ * to come. */
 
 #include "core/headers.h"
 #include "core/layer.h"

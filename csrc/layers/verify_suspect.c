@@ -4,11 +4,11 @@
  *     bob answers            he is not: taken back, up and down
  *     `timeout` and silence  the suspicion goes up
  *
- * Suspects are judged in windows of one `timeout`: who came within a window is
- * judged at the end of the next, all together, so that members that died at the
- * same time leave in one view.  A judgement takes between one and two timeouts.
- * Questions and answers are not reliable: `num_msgs` are sent.  A window that ends
- * late by half of itself says that this member was stopped, and asks again.
+ * Suspects are judged in windows of one `timeout`: who came within a window is judged
+ * at the end of the next, all together, so that members that died at the same time
+ * leave in one view.  A judgement takes between one and two timeouts.  Questions and
+ * answers are not reliable: `num_msgs` are sent.  A window that ends late by half of
+ * itself says that this member was stopped, and asks again.
  *
  * Invariant: somebody is on trial exactly when the window's timer is armed. */
 

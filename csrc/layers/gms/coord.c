@@ -1,7 +1,7 @@
 /* coord: how views are made.
  *
- * What waits (joiners, leavers, suspects) is worked off in one view change, by the first member that
- * is not on its way out itself.  One change at a time:
+ * What waits (joiners, leavers, suspects) is worked off in one view change, by the
+ * first member that is not on its way out itself.  One change at a time:
  *
  *   kick    next turn: everything that came in this one counts
  *   gather  only for joiners: HOLD, then the digest of what everybody has applied
@@ -9,8 +9,9 @@
  *   acks    of all members, or `view_ack_collection_timeout`; then the next change, and the view
  *           once more to those that are missing
  *
- * The hold of a join digest ends when every member has that view or a later one.  If that takes
- * longer than `hold_timeout` the digest is void: its joiners are excluded and have to come again. */
+ * The hold of a join digest ends when every member has that view or a later one.  If
+ * that takes longer than `hold_timeout` the digest is void: its joiners are excluded
+ * and have to come again. */
 
 #include "layers/gms/gms.h"
 

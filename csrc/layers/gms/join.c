@@ -5,11 +5,12 @@
  *                     -> only others that search: the smallest address begins, the others again
  *                     -> nobody: alone in a view of number 0
  *
- * An unanswered JOIN_REQ leads to a new search; of several coordinators the one with most members is
- * asked, then the one with the smallest address, then the next.  After `max_join_attempts` a member
- * begins alone; so does one that heard nobody.  Beginning alone is never the end: until merging
- * exists a lone coordinator searches on, with growing pauses, and comes again under a new address
- * where it finds others, or one alone with a smaller address. */
+ * An unanswered JOIN_REQ leads to a new search; of several coordinators the one with
+ * most members is asked, then the one with the smallest address, then the next.  After
+ * `max_join_attempts` a member begins alone; so does one that heard nobody.  Beginning
+ * alone is never the end: until merging exists a lone coordinator searches on, with
+ * growing pauses, and comes again under a new address where it finds others, or one
+ * alone with a smaller address. */
 
 #include "layers/gms/gms.h"
 

@@ -1,9 +1,10 @@
 /* leave: how a member goes in good order.
  *
- * It asks the first member that stays (the heir: the coordinator, or after a leaving coordinator the
- * next one) and waits for the answer, for a view without it, or for `leave_timeout`.  Whoever leaves
- * and is asked by others that leave passes their requests on, so that however many leave at once,
- * the first that stays hears of all of them.  When nobody stays, all are done.
+ * It asks the first member that stays (the heir: the coordinator, or after a leaving
+ * coordinator the next one) and waits for the answer, for a view without it, or for
+ * `leave_timeout`.  Whoever leaves and is asked by others that leave passes their
+ * requests on, so that however many leave at once, the first that stays hears of all of
+ * them.  When nobody stays, all are done.
  *
  *     ann*  bob*  cho  dee*         * leaving
  *      |     ^ |   ^    |

@@ -1,9 +1,10 @@
 /* names: a view reaches the application with the names of its members.
  *
- * Whom discovery has not named yet is asked for, for at most `name_timeout`; then the address stands
- * for the name.  What rises meanwhile waits behind the view, so that views and messages keep their
- * order; before the first view everything waits.  What waits is bounded by the windows of its
- * senders; messages without a window are bounded by number. */
+ * Whom discovery has not named yet is asked for, for at most `name_timeout`; then the
+ * address stands for the name.  What rises meanwhile waits behind the view, so that
+ * views and messages keep their order; before the first view everything waits.  What
+ * waits is bounded by the windows of its senders; messages without a window are bounded
+ * by number. */
 
 #include "layers/gms/gms.h"
 

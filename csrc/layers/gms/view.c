@@ -1,7 +1,7 @@
 /* view: how views come in.
  *
- * A view is taken when its number is above ours, it lists us, and both who sent it and who made it
- * are members of ours.  Everything else is one of these:
+ * A view is taken when its number is above ours, it lists us, and both who sent it and
+ * who made it are members of ours.  Everything else is one of these:
  *
  *   number not above, ours            an echo
  *   number not above, another maker   two coordinators: the sender is shown our view and makes a
@@ -12,12 +12,12 @@
  *   changes against another view      ask for all of it
  *   from a stranger                   foreign, dropped
  *
- * Views before the first one of ours are not needed: the join digest starts before the view it came
- * with, so later ones are sent again by the reliable layer below.
+ * Views before the first one of ours are not needed: the join digest starts before the
+ * view it came with, so later ones are sent again by the reliable layer below.
  *
- * An excluded member that lives is told by the coordinator as soon as it is heard.  It believes it
- * if the view that excludes it was made by its coordinator, or by the member that it would follow
- * itself. */
+ * An excluded member that lives is told by the coordinator as soon as it is heard.  It
+ * believes it if the view that excludes it was made by its coordinator, or by the
+ * member that it would follow itself. */
 
 #include "layers/gms/gms.h"
 
