@@ -105,9 +105,9 @@ local function parse(attr, given, into)
 end
 
 local function attr_of(layer, layer_name, name)
-  local attr = C.neap_bind_attr_find(layer.class, name)
+  local attr = type(name) == "string" and C.neap_bind_attr_find(layer.class, name) or nil
   if attr == nil then
-    mistake.raise("%s has no attribute '%s'%s", layer_name, name,
+    mistake.raise("%s has no attribute '%s'%s", layer_name, tostring(name),
       nearest(name, names_of(layer.class)))
   end
   return attr

@@ -79,6 +79,11 @@ local function attr(layer, row, index, c, methods)
     mistake.raise("%s.%s: live is no, now, tick or timer, not %s", layer, row.name,
       tostring(row.live))
   end
+  for _, field in ipairs { "unit", "words", "choices" } do
+    if row[field] ~= nil and type(row[field]) ~= "string" then
+      mistake.raise("%s.%s: %s is a string, not a %s", layer, row.name, field, type(row[field]))
+    end
+  end
   row.type = row.kind == "param" and type_of(row) or NUMBER
   local scale = row.type == REAL and 1e6 or 1
   c.kind, c.name, c.doc, c.unit = KINDS[row.kind], row.name, row.doc, row.unit or ""

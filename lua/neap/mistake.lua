@@ -5,11 +5,12 @@ local layers = here .. "layers/"
 
 local mistake = {}
 
--- "file:line" of the nearest frame that is not ours.
-function mistake.where()
+-- "file:line" of the nearest frame that is not ours; nil when `last`, a function, comes first.
+function mistake.where(last)
   for level = 2, 60 do
-    local frame = debug.getinfo(level, "Sl")
+    local frame = debug.getinfo(level, "Slf")
     if not frame then break end
+    if last and frame.func == last then return nil end
     local ours = frame.source:sub(1, #here) == here and frame.source:sub(1, #layers) ~= layers
     if not ours and frame.currentline > 0 then
       return ("%s:%d"):format(frame.short_src, frame.currentline), frame.short_src,

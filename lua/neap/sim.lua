@@ -14,6 +14,7 @@ Sim.__index = Sim
 
 local DROP, DELAY, DUPLICATE = 0, 1, 2 -- enum neap_rule_act
 local HOUR = 3600e9
+local LOG_MAX = 10000000 -- packets
 
 -- The seed of a sim that was made without one: `neap sim FILE --seeds A..B` sets it.
 Sim.default_seed = 1
@@ -53,6 +54,9 @@ function Sim.new(options)
   local seed, log, settings = options.seed or Sim.default_seed, options.log or 0, {}
   if type(seed) ~= "number" or seed < 0 or seed ~= math.floor(seed) then
     mistake.raise("seed is a whole number from 0 on")
+  end
+  if type(log) ~= "number" or not (log >= 0 and log <= LOG_MAX) or log ~= math.floor(log) then
+    mistake.raise("log is a number of packets to remember, 0 to %d", LOG_MAX)
   end
   for _, name in ipairs(keys.sorted(options)) do
     if name ~= "seed" and name ~= "log" and name ~= "checking" then
@@ -131,14 +135,20 @@ function Sim:drop(options) return rule(self, DROP, "drop", options) end
 function Sim:delay(options) return rule(self, DELAY, "delay", options) end
 function Sim:duplicate(options) return rule(self, DUPLICATE, "duplicate", options) end
 
+local function rule_id(id, what)
+  if type(id) == "number" then return id end
+  mistake.raise("%s takes what drop, delay or duplicate gave", what)
+end
+
 -- How often a rule has hit, also after it was cleared.
 function Sim:hits(id)
+  rule_id(id, "hits")
   local hits = core.sim_hits(self.handle, id)
   if hits < 0 then mistake.raise("there never was a rule %s", tostring(id)) end
   return hits
 end
 
-function Sim:clear(id) return core.sim_clear(self.handle, id) end
+function Sim:clear(id) return core.sim_clear(self.handle, rule_id(id, "clear")) end
 
 -- Members of different groups no longer hear each other: partition({ "ann" }, { "bob", "cho" }).
 function Sim:partition(...)

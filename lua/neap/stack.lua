@@ -22,8 +22,11 @@ local keys = require "neap.keys"
 local mistake = require "neap.mistake"
 local nearest = require "neap.nearest"
 local quantity = require "neap.quantity"
+local stack_file = require "neap.stack_file"
 
 local stack = {}
+
+local NAME_MAX = 64 -- NEAP_NAME_MAX
 
 local Description = {}
 Description.__index = Description
@@ -31,7 +34,11 @@ Description.__index = Description
 -- ---- problems -----------------------------------------------------------------------------------
 
 local function told(problems, at, format, ...)
-  problems[#problems + 1] = ("%s: " .. format):format(at, ...)
+  if at == "?" then -- Asked for by a command.
+    problems[#problems + 1] = format:format(...)
+  else
+    problems[#problems + 1] = ("%s: " .. format):format(at, ...)
+  end
 end
 
 local function raise_all(problems, what)
@@ -47,10 +54,16 @@ local function settings_of(given, at, problems)
   local rows, as = {}, nil
   for _, name in ipairs(keys.sorted(given)) do
     local value = given[name]
-    if name == "as" then
+    if name == "as" and type(value) == "string" and value:match "^[%a_][%w_]*$" and
+      #value < NAME_MAX then
       as = value
+    elseif name == "as" then
+      told(problems, at, "as = %s: a layer is called by one word of at most %d letters",
+        type(value) == "string" and ("%q"):format(value) or tostring(value), NAME_MAX - 1)
     elseif type(name) ~= "string" then
       told(problems, at, "a setting is written name = value, not %s", tostring(value))
+    elseif name:find "%z" then
+      told(problems, at, "a setting's name has no zero bytes: %q", name)
     else
       rows[#rows + 1] = { name = name, value = value, at = at }
     end
@@ -69,8 +82,21 @@ end
 
 local function is_layer(value) return type(value) == "table" and value.settings ~= nil end
 
+-- What ipairs does not come by would be lost without a word: named entries, and what follows a nil.
+local function complete(list, at, problems)
+  for _, key in ipairs(keys.sorted(list)) do
+    if type(key) ~= "number" then
+      told(problems, at, "'%s = ...' is no entry of a stack: write %s { ... }", tostring(key),
+        tostring(key))
+    elseif list[key - 1] == nil and key > 1 then
+      told(problems, at, "entry %d is nil, and something follows it", key - 1)
+    end
+  end
+end
+
 -- Adds the rows of a list to a new description: a sentence and layers.
 local function fill(description, list, problems)
+  complete(list, description.at, problems)
   for index, entry in ipairs(list) do
     if type(entry) == "string" then
       if index > 1 then
@@ -79,6 +105,9 @@ local function fill(description, list, problems)
       description.sentence = entry
     elseif is_layer(entry) then
       table.insert(description.layers, entry)
+    elseif type(entry) == "table" and entry.edit then
+      told(problems, entry.at, "%s changes a stack that is there: extend(\"lan\", { %s ... })",
+        entry.edit, entry.edit)
     elseif type(entry) ~= "table" or not entry.unknown then
       told(problems, description.at, "entry %d is no layer but a %s", index, type(entry))
     end
@@ -195,15 +224,22 @@ local function describe(name, list, at, file, problems)
 end
 
 local function extend(base, list, at, file, problems)
-  local before = stack.load(base, problems)
+  local before = stack.load(base, problems, at)
   if not before then return describe("?", { "?" }, at, file, problems) end
   local description = copy(before)
   description.at, description.file = at, file
-  for _, entry in ipairs(type(list) == "table" and list or {}) do
+  if type(list) ~= "table" then
+    told(problems, at, "extend is followed by a table of changes: extend(\"lan\", { ... })")
+    return description
+  end
+  complete(list, at, problems)
+  for index, entry in ipairs(list) do
     if type(entry) == "string" then
       description.sentence = entry
-    elseif type(entry) == "table" and not entry.unknown then
+    elseif type(entry) == "table" and (entry.edit or is_layer(entry)) then
       apply(description, entry, problems)
+    elseif type(entry) ~= "table" or not entry.unknown then
+      told(problems, at, "entry %d is no layer and no change but a %s", index, type(entry))
     end
   end
   return description
@@ -211,15 +247,18 @@ end
 
 -- Reads an environment variable, in stack files only; numbers come as text and are read as such.
 local function env(name, default, at, problems)
+  if type(name) ~= "string" then
+    told(problems, at, "env is followed by the name of a variable, not by a %s", type(name))
+    return default
+  end
   local value = os.getenv(name)
   if value ~= nil then return value end
   if default == nil then told(problems, at, "the environment variable %s is not set", name) end
   return default
 end
 
-local function environment(file, problems)
+local function environment(file, problems, at)
   local e = {}
-  local function at() return (mistake.where()) end
   function e.stack(name)
     local where = at()
     return function(list) return describe(name, list, where, file, problems) end
@@ -257,36 +296,18 @@ end
 
 -- ---- finding and loading ------------------------------------------------------------------------
 
-local function readable(path)
-  local file = io.open(path, "r")
-  if file then file:close() end
-  return file ~= nil
-end
-
--- Folders with stacks: of the working directory, of the tree, of an installation.
-local function folders()
-  local here = debug.getinfo(1, "S").source:match "^@(.*/)" or "./"
-  return { "stacks/", here .. "../../stacks/", here .. "../stacks/",
-    here .. "../../../neap/stacks/" }
-end
-
-local function path_of(name)
-  if name:find "/" or name:match "%.lua$" then return name end
-  for _, folder in ipairs(folders()) do
-    if readable(folder .. name .. ".lua") then return folder .. name .. ".lua" end
-  end
-end
-
-local function shown(path)
-  return path:match "[^/]*/?[^/]*$"
-end
-
 -- Runs a chunk that returns a description.
 local function run(chunk, file, problems)
-  local e = environment(file, problems)
+  local e
+  local function body()
+    local result = chunk(e)
+    return result
+  end
+  local at, call = stack_file.followed(chunk, body)
+  e = environment(file, problems, at)
   local before = #problems
   setfenv(chunk, e)
-  local ok, result = xpcall(function() return chunk(e) end, function(problem)
+  local ok, result = call(function(problem)
     return type(problem) == "string" and problem or mistake.traceback(problem)
   end)
   if not ok then
@@ -302,22 +323,11 @@ local function run(chunk, file, problems)
   return result
 end
 
--- A description from a name, a path, a description or a function that makes one; nil, and problems
--- told, when there is none.
-function stack.load(what, problems)
-  if getmetatable(what) == Description then return what end
-  if type(what) == "function" then
-    return run(what, debug.getinfo(what, "S").short_src, problems)
-  end
-  if type(what) ~= "string" then
-    told(problems, mistake.where(), "a stack is a name, a path or a description, not a %s",
-      type(what))
-    return nil
-  end
-  local path = path_of(what)
-  if not path or not readable(path) then
-    told(problems, mistake.where(), "no stack called '%s' in %s", what,
-      path or table.concat(folders(), ", "))
+local loading = {} -- paths of files that run right now
+
+local function load_file(path, at, problems)
+  if loading[path] then
+    told(problems, at or mistake.where(), "%s extends itself", stack_file.shown(path))
     return nil
   end
   local chunk, problem = loadfile(path)
@@ -325,7 +335,32 @@ function stack.load(what, problems)
     problems[#problems + 1] = problem
     return nil
   end
-  return run(chunk, shown(path), problems)
+  loading[path] = true
+  local description = run(chunk, stack_file.shown(path), problems)
+  loading[path] = nil
+  return description
+end
+
+-- A description from a name, a path, a description or a function that makes one; nil, and problems
+-- told, when there is none.  `at`: who asks, if that is a stack file.
+function stack.load(what, problems, at)
+  if getmetatable(what) == Description then return what end
+  if type(what) == "function" then
+    return run(what, debug.getinfo(what, "S").short_src, problems)
+  end
+  if type(what) ~= "string" then
+    told(problems, at or mistake.where(), "a stack is a name, a path or a description, not a %s",
+      type(what))
+    return nil
+  end
+  local path = stack_file.path(what)
+  if not path or not stack_file.readable(path) then
+    told(problems, at or mistake.where(), "no stack called '%s'%s in %s", what,
+      path and "" or nearest(what, stack_file.names()),
+      path or table.concat(stack_file.folders(), ", "))
+    return nil
+  end
+  return load_file(path, at, problems)
 end
 
 -- ---- with ---------------------------------------------------------------------------------------
@@ -365,6 +400,9 @@ local function setting_for(c, setting, layer, problems)
   if type(value) == "string" and value:find "%${" then
     told(problems, setting.at, "%s.%s: %q is not replaced: write env(\"NAME\", default) instead",
       layer.name, setting.name, value)
+    return nil
+  elseif type(value) == "string" and value:find "%z" then
+    told(problems, setting.at, "%s.%s: %q has a zero byte", layer.name, setting.name, value)
     return nil
   elseif type(value) == "boolean" then
     value = value and "on" or "off"

@@ -60,6 +60,8 @@ describe("an attribute", function()
     fails("the stack has no layer called 'stabel' (did you mean 'stable'?)", function()
       return m.ann.stack.stabel.interval
     end)
+    fails("stable has no attribute '5'", function() m.ann.stack.stable[5] = 5 end)
+    fails("stable has no attribute '1'", function() m.ann.stack:set { stable = { "5s" } } end)
     fails("a layer is not assigned to", function() m.ann.stack.stable = {} end)
   end)
 

@@ -28,6 +28,8 @@ describe("neap.layer", function()
       make { doc = "x", attrs = { param { "hold", default = 1, doc = "x" } } })
     fails("the default: a time needs a unit",
       make { doc = "x", attrs = { param { "n", unit = "ns", default = 5, doc = "x" } } })
+    fails("bad.n: unit is a string, not a number",
+      make { doc = "x", attrs = { param { "n", default = 1, unit = 5, doc = "x" } } })
     fails("headers need an id", make { doc = "x", headers = { { "a", "u8" } } })
     fails("has no form 'u9'", make { doc = "x", headers = { id = 2100, { "a", "u9" } } })
     fails("is no earlier field",

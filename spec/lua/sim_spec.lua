@@ -138,6 +138,9 @@ describe("a sim", function()
     fails("a sim has no setting 'lost' (did you mean 'loss'?)", neap.sim, { lost = 1 })
     fails("loss", neap.sim, { loss = 2 })
     fails("seed is a whole number", neap.sim, { seed = "x" })
+    for _, log in ipairs { -1, 1.5, 1e300, 0 / 0, "10", true } do
+      fails("log is a number of packets", neap.sim, { log = log })
+    end
     local sim = neap.sim { seed = 1 }
     fails("latency", sim.set, sim, { latency = 5 })
     fails("a link has both ends", sim.set, sim, { from = "ann", loss = 1 })
@@ -197,6 +200,8 @@ describe("a sim's network", function()
     send "z"
     assert.equal(3, #m.bob.got)
     fails("there never was a rule", sim.hits, sim, 99)
+    fails("hits takes what drop, delay or duplicate gave", sim.hits, sim, "x")
+    fails("clear takes what drop, delay or duplicate gave", sim.clear, sim)
   end)
 
   it("delays and duplicates by rules", function()

@@ -149,6 +149,35 @@ return stack "x" (layers)]]
       only_problem 'x = 5 return stack "x" { "S.", udp {} }')
   end)
 
+  it("loses no entry: neither what follows a nil nor what has a name", function()
+    assert.equal("mine.lua:1: entry 2 is nil, and something follows it",
+      only_problem 'return stack "x" { "S.", nil, udp {} }')
+    assert.equal("mine.lua:1: 'fifo = ...' is no entry of a stack: write fifo { ... }",
+      only_problem 'return stack "x" { "S.", fifo = { window = 8 }, udp {} }')
+    assert.equal('mine.lua:2: before changes a stack that is there: extend("lan", { before ... })',
+      only_problem 'return stack "x" { "S.",\n  before("udp", discard {}), udp {} }')
+  end)
+
+  it("calls a layer by a word", function()
+    for _, word in ipairs { "5", '""', '"two words"', '("x"):rep(64)', "{}" } do
+      assert.truthy(only_problem(
+        ('return stack "x" { "S.",\n  discard { as = %s }, udp {} }'):format(word))
+        :match "^mine.lua:2: as = .*: a layer is called by one word of at most 63 letters$")
+    end
+  end)
+
+  it("reads a text to its end", function()
+    assert.equal('mine.lua:2: fifo.patience: "5ms\\0junk" has a zero byte',
+      only_problem 'return stack "x" { "S.",\n  fifo { patience = "5ms\\0junk" }, udp {} }')
+    assert.truthy(only_problem 'return stack "x" { "S.",\n  fifo { ["window\\0"] = 8 }, udp {} }'
+      :match "^mine.lua:2: a setting's name has no zero bytes")
+  end)
+
+  it("asks for variables by their names", function()
+    assert.equal("mine.lua:1: env is followed by the name of a variable, not by a nil",
+      only_problem 'return stack "x" { "S.", udp { group = env(nil, "239.7.7.7:1") } }')
+  end)
+
   it("must return a stack", function()
     assert.truthy(only_problem("local x = 1"):find("this one returns nothing", 1, true))
   end)
@@ -191,6 +220,42 @@ return extend("lan", {
       only_problem 'return extend("lan", {\n  remove "stabel" })')
     assert.equal("mine.lua:2: the stack has no layer called 'fifo'",
       only_problem 'return extend("lan", {\n  fifo {} })')
+  end)
+
+  it("is told where it stands, though its return leaves no frame", function()
+    assert.truthy(only_problem('-- A comment.\nlocal x = 1\nreturn extend("lann", {\n  "S.",\n})')
+      :match "^mine.lua:3: no stack called 'lann' %(did you mean 'lan'%?%)")
+    assert.equal("mine.lua:3: entry 2 is no layer and no change but a number",
+      only_problem 'local x = 1\nlocal y = 2\nreturn extend("lan", {\n  "S.",\n  5,\n})')
+    local ok, problem = pcall(neap.stack, function(s) return s.extend("lann", {}) end)
+    assert.is_false(ok)
+    assert.truthy(problem:match "stack_spec.lua:%d+: no stack called 'lann'", problem)
+    assert.is_nil((debug.gethook()))
+  end)
+
+  it("knows the lines of what is shipped, from wherever it is read", function()
+    local problem = problems_of('return extend("lan", { remove "nakack" })')[1]
+    assert.truthy(problem:match "lan.lua:6: rsvp needs 'mcast_reliable'", problem)
+  end)
+
+  it("cannot go on for ever", function()
+    local path = file ""
+    local handle = assert(io.open(path, "w"))
+    handle:write(('\nreturn extend(%q, { "S." })'):format(path))
+    handle:close()
+    local problems = stacks.problems(path)
+    assert.equal(1, #problems)
+    assert.truthy(problems[1]:match "%.lua:2: .* extends itself$", problems[1])
+    assert.same({}, (stacks.problems "lan"))
+  end)
+
+  it("takes changes only", function()
+    assert.truthy(only_problem('return extend("lan", 5)')
+      :match "^mine.lua:1: extend is followed by")
+    assert.equal("mine.lua:1: entry 2 is no layer and no change but a number",
+      only_problem 'return extend("lan", { "S.", 5 })')
+    assert.equal("mine.lua:1: 'stable = ...' is no entry of a stack: write stable { ... }",
+      only_problem 'return extend("lan", { "S.", stable = { interval = "5s" } })')
   end)
 
   it("tells an edit without its layer", function()
