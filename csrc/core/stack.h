@@ -110,6 +110,8 @@ struct neap_stack {
   bool gone_due;              /* peers wait for peer_gone */
   uint64_t strays;            /* messages dropped for a header whose layer is not here */
   uint64_t turns;
+  uint64_t rx_buffer;         /* bytes the wire holds for this member until it reads them, as granted;
+                               * 0: not known.  Transports set it in `open`; windows follow it */
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
   uint64_t max_body;          /* largest body a send may have: the transport's, or what frag makes
                                * of it; layers set it in `open`, lower ones first */

@@ -22,8 +22,10 @@
 
 #include <stdio.h>
 
-/* 4 MB: two to four were best on fast networks; flow control paces to what receivers can take. */
-enum { WINDOW_AUTO = 4000000 };
+/* 4 MB: two to four were best on fast networks; flow control paces to what applications can take.
+ * Less where the kernel grants small buffers: everybody's are taken to be like this member's, and
+ * only 60 % of one counts, since the kernel charges for more than the bytes. */
+enum { WINDOW_AUTO = 4000000, WINDOW_LEAST = 64000, BUFFER_SHARE = 60 };
 
 static const struct neap_header nakack_headers[] = {
   NEAP_HEADER_ROW("nakack", NEAP_P_NAKACK2, 78, neap_nak_head, "nak mode: message, request, end"),
@@ -68,7 +70,8 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
     .words = "auto=0",
     .doc = "So much of this member's multicasts may be on the way or kept; a send beyond it "
-           "waits. Lowered, what is kept stays kept. auto: 4MB."},
+           "waits. Lowered, what is kept stays kept. auto: 60 % of "
+           "the receive buffer that the system granted, 4MB at most."},
   {NEAP_PARAM, "window_messages", AT(window_messages), "messages", 16384, 8, NAKACK_BOUND_MAX,
     .live = NEAP_NOW, .doc = "The same in messages, fragments counted one by one."},
   {NEAP_PARAM, "max_xmit_req_size", AT(list_max), "seqnos", 1024, 64, NEAP_SEQNOS_MAX,
@@ -170,7 +173,10 @@ static const struct neap_op nakack_ops[] = {
 
 static void size_window(struct nakack *n)
 {
-  n->bound_bytes = n->window_bytes ? n->window_bytes : WINDOW_AUTO;
+  uint64_t buffer = n->layer.stack->rx_buffer;
+  uint64_t automatic = buffer ? buffer / 100 * BUFFER_SHARE : WINDOW_AUTO;
+  automatic = nakack_most(nakack_least(automatic, WINDOW_AUTO), WINDOW_LEAST);
+  n->bound_bytes = n->window_bytes ? n->window_bytes : automatic;
 }
 
 static int nakack_open(struct neap_layer *layer, struct neap_trail *trail)

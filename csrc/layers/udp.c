@@ -187,7 +187,7 @@ static int udp_open(struct neap_layer *layer, struct neap_trail *trail)
   if (code) return code;
 
   u->port_number = u->port->local.port;
-  u->receive_granted = u->port->receive_granted;
+  u->receive_granted = layer->stack->rx_buffer = u->port->receive_granted;
   u->send_granted = u->port->send_granted;
   u->t.leave = leave;
   u->t.place = u->port->local;
