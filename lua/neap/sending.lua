@@ -193,9 +193,27 @@ local function line_up(queue, entry)
   queue[queue.last] = entry
 end
 
+-- A member that takes nothing holds everybody back, itself too.  Said once: it looks like a hang.
+local function tell_deaf(self)
+  local inside = self.inside
+  local handlers = inside.handlers
+  if handlers.message or handlers.batch or inside.told_deaf or inside.pointer.rx_bytes == 0 then
+    return
+  end
+  inside.told_deaf = true
+  local text = ("sends wait for room, and what arrived at %s waits for a handler: set one with "
+    .. "%s:on(\"message\", f)"):format(self.channel.name, self.channel.name)
+  if handlers.trouble then
+    self.world:start(function() handlers.trouble { text = text } end)
+  elseif not self.world.is_sim then
+    io.stderr:write("neap: ", text, "\n")
+  end
+end
+
 -- No room: queue it, wait for it, or say so.
 function Sending:blocked(entry, may_wait)
   local queue = self:queue(entry.class)
+  tell_deaf(self)
   if not may_wait or not self.world:may_wait() then return nil, "would block" end
   if self.inside.receiving:current() and not entry.rsvp then
     if queue.left >= QUEUE_MAX then return nil, "would block" end

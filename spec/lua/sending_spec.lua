@@ -290,3 +290,24 @@ describe("leave", function()
     end
   end)
 end)
+
+describe("a member without a handler", function()
+  it("is told why its sends wait", function()
+    local sim, told = require("neap").sim { seed = 1, latency = "1ms" }, {}
+    local ann = sim:join("g", { stack = "lan", name = "ann",
+      with = { nakack = { window_bytes = "10KB" } },
+      on = { trouble = function(trouble) told[#told + 1] = trouble.text end } })
+    sim:run "5s"
+    local sent = 0
+    for _ = 1, 50 do
+      if ann:send(("x"):rep(1000)) then sent = sent + 1 end
+      sim:run "1ms"
+    end
+    assert.equal(1, #told)
+    assert(told[1]:find('set one with ann:on("message", f)', 1, true), told[1])
+    assert(sent < 50)
+    ann:on("message", function() end)
+    sim:run "1s"
+    assert.is_true(ann:send "goes on")
+  end)
+end)
