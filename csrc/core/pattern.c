@@ -102,18 +102,19 @@ bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, s
   return read(p, r, m, order, count) || read_other(patterns, r, m, order, count);
 }
 
-static inline bool heads_equal(const struct neap_pattern *p, const struct neap_msg *m)
+static inline bool heads_equal(
+  const struct neap_pattern *p, const struct neap_msg *m, uint64_t given)
 {
-  uint64_t differs = (m->present ^ p->present) | (uint64_t)(m->flags ^ p->flags);
+  uint64_t differs = ((m->present ^ p->present) & ~given) | (uint64_t)(m->flags ^ p->flags);
   const struct neap_pattern_check *c = p->checks, *end = c + p->check_count;
   for (; c < end; c++) differs |= (word_at((const uint8_t *)m + c->at) & c->mask) ^ c->want;
   return !differs;
 }
 
 static inline __attribute__((always_inline)) bool write(
-  const struct neap_pattern *p, struct neap_writer *w, const struct neap_msg *m)
+  const struct neap_pattern *p, struct neap_writer *w, const struct neap_msg *m, uint64_t given)
 {
-  if (!p->learned || !heads_equal(p, m)) return false;
+  if (!p->learned || !heads_equal(p, m, given)) return false;
   if ((size_t)(w->end - w->at) < (size_t)p->need + SLACK + m->len) return false;
   uint64_t number = word_at((const uint8_t *)m + p->number_at);
   uint32_t width = neap_compressed_width(number), len = __builtin_bswap32(m->len);
@@ -135,7 +136,7 @@ static inline __attribute__((always_inline)) bool write(
 static __attribute__((noinline)) bool write_other(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m)
 {
-  if (!write(&patterns->pattern[!patterns->used], w, m)) return false;
+  if (!write(&patterns->pattern[!patterns->used], w, m, patterns->given)) return false;
   patterns->used = !patterns->used;
   return true;
 }
@@ -144,7 +145,8 @@ bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m)
 {
   if (m->type != NEAP_TYPE_BYTES || m->marks & NEAP_NULL_BODY) return false;
-  return write(&patterns->pattern[patterns->used], w, m) || write_other(patterns, w, m);
+  const struct neap_pattern *p = &patterns->pattern[patterns->used];
+  return write(p, w, m, patterns->given) || write_other(patterns, w, m);
 }
 
 /* ---- learning ---- */
@@ -229,7 +231,8 @@ static bool learn_header(struct lesson *l, const struct neap_registry *registry)
   if (p->slot_count) word = p->slots[p->slot_count - 1].first + p->slots[p->slot_count - 1].count;
   if (words > NEAP_PATTERN_BLOCK || word + words > NEAP_PATTERN_HEAD) return false;
   p->order[p->slot_count] = (uint8_t)number;
-  p->slots[p->slot_count++] = (struct neap_pattern_slot){slot->at - 8, word, words};
+  p->slots[p->slot_count++] =
+    (struct neap_pattern_slot){slot->at - 8, word, (uint16_t)words, (uint16_t)number};
   memcpy(&p->head[word], (const uint8_t *)l->m + slot->at - 8, 8 * words);
   mind(p, word, 0, 1); /* its form */
   for (uint32_t f = 0; f < slot->field_count; f++)
@@ -257,23 +260,25 @@ static void sort_slots(struct neap_pattern *p)
 }
 
 /* Puts together what is used for each message. */
-static void finish(struct neap_pattern *p)
+static void finish(struct neap_pattern *p, uint64_t given)
 {
   mask_first(p->front_mask, p->front_len);
   mask_first(p->back_mask, p->back_len);
   uint32_t behind = p->back_len + LENGTH;
   p->need = p->front_len + NUMBER_MOST + (behind > 16 ? behind : 16);
   sort_slots(p);
-  for (uint32_t i = 0; i < p->slot_count; i++)
+  for (uint32_t i = 0; i < p->slot_count; i++) {
+    if (given >> p->slots[i].number & 1) continue;
     for (uint32_t w = 0; w < p->slots[i].count; w++) {
       uint32_t word = p->slots[i].first + w;
       if (!p->mask[word]) continue;
       p->checks[p->check_count++] = (struct neap_pattern_check){
         p->mask[word], p->head[word] & p->mask[word], p->slots[i].at + 8 * w};
     }
+  }
 }
 
-static bool learn(struct lesson *l, const struct neap_registry *registry)
+static bool learn(struct lesson *l, const struct neap_registry *registry, uint64_t given)
 {
   struct neap_pattern *p = l->p;
   uint16_t type = neap_read_u16(&l->r);
@@ -292,7 +297,7 @@ static bool learn(struct lesson *l, const struct neap_registry *registry)
   memcpy(p->back, back, p->back_len);
   p->order_count = p->slot_count;
   p->present = l->m->present;
-  finish(p);
+  finish(p, given);
   return true;
 }
 
@@ -310,5 +315,5 @@ void neap_patterns_missed(struct neap_patterns *patterns, const struct neap_regi
   struct lesson lesson = {
     .p = p, .m = m, .begin = bytes, .stable = stable, .r = neap_reader_of(bytes, len)};
   *p = (struct neap_pattern){0};
-  p->learned = learn(&lesson, registry);
+  p->learned = learn(&lesson, registry, patterns->given);
 }

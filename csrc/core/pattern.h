@@ -29,9 +29,10 @@ enum {
 
 /* A header's part of the head, its form byte in front. */
 struct neap_pattern_slot {
-  uint32_t at;    /* in the message, in bytes; a multiple of 8 */
-  uint32_t first; /* in `head`, in words */
-  uint32_t count; /* words */
+  uint32_t at;     /* in the message, in bytes; a multiple of 8 */
+  uint32_t first;  /* in `head`, in words */
+  uint16_t count;  /* words */
+  uint16_t number; /* of the slot */
 };
 
 /* A word of the head that must be as it was, as far as `mask` goes. */
@@ -67,6 +68,7 @@ struct neap_pattern {
 
 /* What one side of a transport keeps. */
 struct neap_patterns {
+  uint64_t given; /* writing: slots that whoever writes fills with the same each time; a bit each */
   struct neap_pattern pattern[NEAP_PATTERNS];
   uint32_t used;           /* which matched last; the other one is learned anew */
   uint64_t missed_present; /* of the last message that went the long way: two alike are learned */
@@ -84,7 +86,8 @@ static inline void neap_patterns_rebase(struct neap_patterns *patterns)
 bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m,
   uint8_t *order, uint8_t *count);
 
-/* Writes one message of a list if a pattern fits and there is room; else nothing is touched. */
+/* Writes one message of a list if a pattern fits and there is room; else nothing is touched.  The
+ * headers in `given` are written whether the message carries them or not. */
 bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m);
 

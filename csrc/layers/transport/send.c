@@ -140,28 +140,42 @@ static struct neap_bundle *bundle_for(struct neap_transport *t, const struct nea
   return &t->bundles[p->bundle];
 }
 
-static bool encode(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
+static inline void count(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
 {
-  struct neap_stack *stack = t->layer.stack;
-  bool own = m->from == stack->self;
-  if (!own || !neap_patterns_write(&t->writing, &b->w, m)) {
-    struct neap_writer w = b->w;
-    neap_packet_message(&w, &stack->registry, m, own ? NULL : &m->from->addr, NULL, 0);
-    if (w.full) return false;
-    if (own)
-      neap_patterns_missed(&t->writing, &stack->registry, b->w.at, (size_t)(w.at - b->w.at), m,
-        t->cluster.at);
-    b->w.at = w.at;
-  }
   b->count++;
   b->background &= (m->marks & NEAP_BACKGROUND) != 0;
   t->sent++;
+}
+
+/* Into the open packet as the one before was: its seqno and its body are all that is new. */
+static inline bool encode_alike(
+  struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
+{
+  if (m->from != t->layer.stack->self || !neap_patterns_write(&t->writing, &b->w, m)) return false;
+  count(t, b, m);
+  return true;
+}
+
+/* Field by field. */
+static bool encode(struct neap_transport *t, struct neap_bundle *b, struct neap_msg *m)
+{
+  struct neap_stack *stack = t->layer.stack;
+  struct neap_writer w = b->w;
+  bool own = m->from == stack->self;
+  *neap_tp_head_put(m, &t->layer) = (struct neap_tp_head){.cluster = t->cluster};
+  neap_packet_message(&w, &stack->registry, m, own ? NULL : &m->from->addr, NULL, 0);
+  if (w.full) return false;
+  if (own)
+    neap_patterns_missed(
+      &t->writing, &stack->registry, b->w.at, (size_t)(w.at - b->w.at), m, t->cluster.at);
+  b->w.at = w.at;
+  count(t, b, m);
   return true;
 }
 
 /* A message that does not fit what is usual goes alone, in the largest packet
  * the wire takes. */
-static void send_alone(struct neap_transport *t, struct neap_bundle *b, const struct neap_msg *m)
+static void send_alone(struct neap_transport *t, struct neap_bundle *b, struct neap_msg *m)
 {
   uint32_t room = b->slab->size - b->slab->used;
   b->w.end = b->begin + (room < t->datagram_most ? room : t->datagram_most);
@@ -172,7 +186,7 @@ static void send_alone(struct neap_transport *t, struct neap_bundle *b, const st
   packet_leave(t, b);
 }
 
-static void send(struct neap_transport *t, const struct neap_msg *m)
+static void send(struct neap_transport *t, struct neap_msg *m)
 {
   struct neap_bundle *b = bundle_for(t, m);
   if (!b) {
@@ -180,7 +194,7 @@ static void send(struct neap_transport *t, const struct neap_msg *m)
     return;
   }
   if (!b->slab) packet_open(t, b, false);
-  if (!encode(t, b, m)) {
+  if (!encode_alike(t, b, m) && !encode(t, b, m)) {
     packet_leave(t, b);
     packet_open(t, b, true);
     if (!encode(t, b, m)) send_alone(t, b, m);
@@ -203,11 +217,11 @@ void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch)
   struct neap_batch up = {0};
   struct neap_msg *m;
   while ((m = neap_take(batch))) {
-    *neap_tp_head_put(m, layer) = (struct neap_tp_head){.cluster = t->cluster};
     if (m->to && m->to->self) {
       loop(t, m, &up);
     } else {
-      send(t, m);
+      bool open = !m->to && t->bundles[0].slab && !(m->flags & NEAP_DONT_BUNDLE);
+      if (!open || !encode_alike(t, &t->bundles[0], m)) send(t, m);
       if (!m->to && t->loops && !(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK))) loop(t, m, &up);
     }
     neap_msg_free(m);
