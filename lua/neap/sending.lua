@@ -21,6 +21,7 @@ local CLOSED, WOULD_BLOCK = -2, -6 -- enum neap_code
 local QUEUE_MAX = 64 -- messages that callbacks may leave in one class
 local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
 local AS_THE_STACK, ANY_TIME = 255, 18446744073709551615ULL
+local DEAF_TIME = 1e9 -- ns that a send waits before a missing handler is blamed
 local OPTIONS = { "to", "rsvp", "timeout", "wait", "oob", "loopback", "reliable", "block" }
 local KNOWN, FLUSH = keys.set(OPTIONS), keys.set { "to", "timeout" }
 local NONE = {}
@@ -193,13 +194,16 @@ local function line_up(queue, entry)
   queue[queue.last] = entry
 end
 
+local function listens(self)
+  local handlers = self.inside.handlers
+  return handlers.message or handlers.batch
+end
+
 -- A member that takes nothing holds everybody back, itself too.  Said once: it looks like a hang.
 local function tell_deaf(self)
   local inside = self.inside
   local handlers = inside.handlers
-  if handlers.message or handlers.batch or inside.told_deaf or inside.pointer.rx_bytes == 0 then
-    return
-  end
+  if listens(self) or inside.told_deaf or inside.pointer.rx_bytes == 0 then return end
   inside.told_deaf = true
   local text = ("sends wait for room, and what arrived at %s waits for a handler: set one with "
     .. "%s:on(\"message\", f)"):format(self.channel.name, self.channel.name)
@@ -224,6 +228,12 @@ function Sending:blocked(entry, may_wait)
   end
   entry.waiter = self.world:waiter()
   line_up(queue, entry)
+  if not listens(self) and not self.inside.told_deaf then -- What it waits for may still be on its way to the inbox.
+    self.world:spawn(function()
+      self.world:wait(self.world:waiter(), DEAF_TIME)
+      if not entry.waiter.done then tell_deaf(self) end
+    end)
+  end
   return self.world:wait(entry.waiter)
 end
 
