@@ -228,7 +228,8 @@ function Sending:blocked(entry, may_wait)
   end
   entry.waiter = self.world:waiter()
   line_up(queue, entry)
-  if not listens(self) and not self.inside.told_deaf then -- What it waits for may still be on its way to the inbox.
+  -- What it waits for may still be on its way to the inbox.
+  if not listens(self) and not self.inside.told_deaf then
     self.world:spawn(function()
       self.world:wait(self.world:waiter(), DEAF_TIME)
       if not entry.waiter.done then tell_deaf(self) end
