@@ -2,7 +2,9 @@
 -- the line that repeats it.
 
 local root = debug.getinfo(1, "S").source:match "^@(.*)spec/support/" or "./"
-package.path = root .. "spec/?.lua;" .. package.path
+package.path = ("%slua/?.lua;%slua/?/init.lua;%sspec/?.lua;"):format(root, root, root)
+  .. package.path
+package.cpath = (os.getenv "NEAP_LIB" or root .. "build/lib") .. "/?.so;" .. package.cpath
 
 local swarm = require "support.swarm"
 
