@@ -236,6 +236,7 @@ static void carry(struct sim *sim, struct packet packet, struct place *to)
     uint64_t delay = spec->latency + neap_random_below(&line->random, spec->jitter + 1);
     uint64_t spread = 2 * (spec->latency + spec->jitter) + LATE_AT_LEAST;
     uint64_t out;
+    if (NEAP_IS_MUTANT(201)) line->cut = false;
     enum neap_lost why = line->cut                                   ? NEAP_LOST_CUT
                          : !queue(sim, line, spec, packet.len, &out) ? NEAP_LOST_QUEUE
                          : lost                                      ? NEAP_LOST_CHANCE
@@ -244,6 +245,7 @@ static void carry(struct sim *sim, struct packet packet, struct place *to)
       lose(sim, &packet, to->host, why);
       return;
     }
+    if (NEAP_IS_MUTANT(202)) line->last_arrival = 0;
     at = out + delay > line->last_arrival ? out + delay : line->last_arrival;
     if (late)
       at += 1 + neap_random_below(&line->random, spread);

@@ -81,7 +81,7 @@ static void sift(struct sifting *s, const struct neap_msg *m)
   if (rule && rule->act != NEAP_RULE_DROP) fly_alone(s, rule->by);
   if (rule && rule->act != NEAP_RULE_DUPLICATE) {
     part(s);
-  } else if (s->slab) {
+  } else if (s->slab && !NEAP_IS_MUTANT(204)) {
     neap_write_bytes(&s->w, s->reading.begin, bytes_between(s->reading.begin, s->reading.end));
     s->kept++;
   }

@@ -104,7 +104,8 @@ static int run(struct sim *sim, uint64_t until, bool settle)
     neap_world_turns(world, TURNS);
     if (!neap_link_alone(&world->busy)) return NEAP_STEP_WORK;
     if (!neap_link_alone(&world->ready)) continue;
-    if (settle && !sim->foreground && !foreground_timers(sim)) return NEAP_STEP_IDLE;
+    bool flying = sim->foreground && !NEAP_IS_MUTANT(205);
+    if (settle && !flying && !foreground_timers(sim)) return NEAP_STEP_IDLE;
 
     struct neap_timer *timer = neap_timers_first(&world->timers);
     uint64_t next = neap_sim_due(sim);

@@ -49,6 +49,19 @@ describe("settling", function()
     assert(bob.fd_all.heartbeats_received > heartbeats)
   end)
 
+  it("waits for packets that are under way", function()
+    local sim = neap.sim { seed = 2, latency = "500ms" }
+    local got
+    local ann = sim:join("wire", { stack = "bare", name = "ann" })
+    sim:join("wire", { stack = "bare", name = "bob", on = {
+      message = function(m) got = m.body end,
+    } })
+    sim:run "1ms"
+    ann:send "on its way"
+    sim:settle()
+    assert.equal("on its way", got)
+  end)
+
   it("waits for coroutines that sleep", function()
     local sim = pair { seed = 2 }
     local woke = false
