@@ -188,9 +188,39 @@ describe("neap repl", function()
   end)
 
   it("answers what is misspelt", function()
-    local text = neap("repl --nodes ann", "ann.stable.intervl\nanm\n")
+    local text = neap("repl --nodes ann", "ann.stable.intervl\nanm\nann:sned 'x'\nhelp 'drp'\n"
+      .. "ladder { membr = ann }\nann.nakack.sent = 1\n")
     has(text, "did you mean 'interval'")
     has(text, "did you mean 'ann'")
+    has(text, "did you mean 'send'")
+    has(text, "nothing is called 'drp' (did you mean 'drop'?)")
+    has(text, "ladder has no option 'membr' (did you mean 'member'?)")
+    has(text, "nakack.sent cannot be changed while running: it is a counter")
+    assert(not text:find("prompt:1:", 1, true) and not text:find("?: ", 1, true), text)
+  end)
+
+  it("has words that say how they are written, and an end without parentheses", function()
+    local text, code = neap("repl --nodes ann", "drop\nhelp\nquit\nann.name\n")
+    assert.equal(0, code)
+    has(text, "drop { layer = \"nakack\", seqno = 5, times = 1 }  lose what fits")
+    has(text, "pending()")
+    assert(not text:find("function: ", 1, true) and not text:find("\nann\n", 1, true), text)
+  end)
+
+  it("draws what rules did to a packet, and says what is waited for", function()
+    local text = neap("repl", [[
+delay { from = "ann", to = "bob", layer = "nakack", by = "30ms" }
+drop { from = "ann", to = "cho", layer = "nakack", type = "msg", times = 1 }
+ann:send "x"
+pending()
+run "20ms"
+ladder(9)
+hits(2)
+]])
+    has(text, "a packet from ann to bob: nakack msg seqno=1, 1 B")
+    assert(text:find "o%-+>%-+x +nakack msg seqno=1, 1 B   %[bob: delayed by a rule, ", text)
+    has(text, "arrives at 1231.0; cho: dropped by a rule]")
+    assert(text:find "\n1\n$", text)
   end)
 
   it("completes members, layers and attributes, keeps history, and survives ^C #real", function()

@@ -188,6 +188,10 @@ local function live(options)
     return 1
   end
   add(self, name, channel)
+  if core.line_terminal(0) then
+    self.print(("%s: %s joins %s.  The group goes on while you type.  help() tells more.")
+      :format(options.stack, name, options.group))
+  end
   local watch = core.line_watch(world.handle)
   -- A file has no readiness: it can always be read, and the group has its turn between lines.
   local result = read(self, function()

@@ -1,11 +1,30 @@
 -- complete: what Tab offers.  Looks at tables and at names of members, layers, attributes and
 -- operations; never calls code of the user's.
 
+local keys = require "neap.keys"
+
 local keys_of_methods = { "send", "on", "view", "leave", "close", "flush_sent", "stack", "name",
   "address" }
 local stack_methods = { "set", "undo", "layers", "metrics", "applied" }
 
 local complete = {}
+
+-- All names that make sense at the prompt, to compare a misspelt one with.
+function complete.known(session)
+  local list, seen = {}, {}
+  local function learn(names)
+    for _, name in ipairs(names) do
+      if not seen[name] then list[#list + 1] = name end
+      seen[name] = true
+    end
+  end
+  learn(session.names())
+  learn(keys.sorted(session.env))
+  learn(keys_of_methods)
+  learn(stack_methods)
+  for _, name in ipairs(session.order) do learn(session.members[name].stack:layers()) end
+  return list
+end
 
 local function add(list, prefix, word, base)
   if word:sub(1, #prefix) == prefix and #list < 200 then list[#list + 1] = base .. word end

@@ -7,6 +7,7 @@
 --     chunk --ask--> session: sim:run --> chunk goes on        chunk waits --> prompt, it goes on
 --                                                               when time does
 
+local complete = require "neap.repl.complete"
 local core = require "neap.core"
 local mistake = require "neap.mistake"
 local nearest = require "neap.nearest"
@@ -46,9 +47,24 @@ end
 
 local function pack(...) return { n = select("#", ...), ... } end
 
-local function report(self, outcome)
+-- What may have been meant by a name that nobody knows.
+local function near(self, name)
+  return nearest(name, complete.known(self))
+end
+
+-- A problem as it is read at a prompt: the place says nothing when the chunk is one line.
+local function problem_text(self, text, problem)
+  problem = tostring(problem):gsub("^%?: ", "")
+  if not text:find "\n" then problem = problem:gsub("^prompt:1: ", "") end
+  local name = problem:match "^attempt to %a+ %a+ '([%w_]+)' %(a nil value%)$"
+  return problem .. (name and near(self, name) or "")
+end
+
+local function report(self, text, outcome)
   if not outcome[1] then
-    self.print(tostring(outcome[2]))
+    self.print(problem_text(self, text, outcome[2]))
+  elseif outcome.n == 2 and outcome[2] == nil and text:match "^[%w_.]+%.[%w_]+$" then
+    self.print("nil" .. near(self, text:match "([%w_]+)$"))
   elseif outcome.n > 1 then
     local values = { n = outcome.n - 1 }
     for index = 2, outcome.n do values[index - 1] = outcome[index] end
@@ -58,13 +74,13 @@ end
 
 -- Runs a chunk to its end, or until it waits for something that needs time; what comes out of it
 -- then is printed when it comes.
-local function execute(self, chunk)
+local function execute(self, text, chunk)
   local outcome, late
   local co = coroutine.create(function()
     outcome = pack(xpcall(chunk, function(problem)
       return type(problem) == "string" and problem or mistake.traceback(problem)
     end))
-    if late then report(self, outcome) end
+    if late then report(self, text, outcome) end
   end)
   self.world:resume(co)
   while not outcome and self.request do
@@ -79,22 +95,27 @@ local function execute(self, chunk)
   return outcome
 end
 
+-- Words that everybody tries without parentheses.
+local BARE = { help = "help()", quit = "quit()", exit = "quit()" }
+
 function session.run(self, text)
-  local chunk, problem = compile(text, self.env)
+  local chunk, problem = compile(BARE[text:match "^%s*(%a+)%s*$"] or text, self.env)
   if not chunk then
     if problem == "more" then return "more" end
-    self.print(problem)
+    self.print(problem_text(self, text, problem))
     return "done"
   end
   self.failed = false
-  local ok, outcome = core.line_guard(execute, self, chunk)
+  local ok, outcome = core.line_guard(execute, self, text, chunk)
   if not ok then
     self.print(tostring(outcome))
   elseif outcome then
     self.failed = not outcome[1]
-    report(self, outcome)
-  else
+    report(self, text, outcome)
+  elseif self.sim then
     self.print "(it waits, and goes on when time does)"
+  else
+    self.print "(it waits; what comes of it is printed when it comes)"
   end
   return "done"
 end

@@ -1,6 +1,8 @@
 -- show: values as a person wants to read them.  Tables with their keys in order, cycles and depth
 -- cut, lists of records in columns, 64-bit numbers exact, channels and layers by what they hold.
 
+local quantity = require "neap.quantity"
+
 local show = {}
 
 local DEPTH, WIDTH, ENTRIES = 4, 100, 200
@@ -20,8 +22,16 @@ local function key_text(key)
   return "[" .. (type(key) == "string" and ("%q"):format(key) or tostring(key)) .. "]"
 end
 
+-- Quoted; what is bytes rather than text has all its unreadable ones as numbers.
+local function quoted(value)
+  local text = ("%q"):format(value):gsub("\\\n", "\\n")
+  if not value:find "[%z\1-\8\14-\31\127]" then return text end
+  return (text:gsub("[\127-\255]", function(byte) return ("\\%03d"):format(byte:byte()) end))
+end
+
 local function scalar(value)
-  if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
+  if type(value) == "string" then return quoted(value) end
+  if quantity.is(value) then return quantity.short(value) end
   if type(value) == "number" and value == math.floor(value) and math.abs(value) < 2 ^ 53 then
     return ("%d"):format(value)
   end
@@ -34,7 +44,7 @@ end
 
 -- Same scalar fields in each entry: a table with columns.
 local function columns(list)
-  if #list < 2 or #list > ENTRIES then return nil end
+  if #list > ENTRIES then return nil end
   for _, row in ipairs(list) do
     if type(row) ~= "table" or plain(row) or next(row) == nil then return nil end
     for _, value in pairs(row) do -- any order: only looked at
@@ -85,9 +95,9 @@ end
 
 -- One value as text.  Strings at the top stand as they are: they are meant to be read.
 function show.value(value)
-  if type(value) == "string" then return value end
+  if type(value) == "string" then return (value:gsub("\n$", "")) end
   if type(value) == "table" and not plain(value) then
-    local table_text = #value > 1 and columns(value)
+    local table_text = #value > 0 and columns(value)
     if table_text then return table_text end
   end
   return render(value, 0, {})
