@@ -37,7 +37,7 @@ describe("examples", function()
 
   it("03 finds what was lost and shows how", function()
     local text = example "03-lost-and-found.lua"
-    has(text, "bob: lost, dropped by a rule")
+    has(text, "bob: dropped by a rule")
     has(text, "xmit_req")
     has(text, "cho has: message 1, message 2, message 3, message 4")
   end)

@@ -248,7 +248,7 @@ static int sim_log(lua_State *L)
 {
   struct neap_sim_packet packet;
   struct neap_world *world = world_of(L);
-  char text[512];
+  char text[4096];
   if (!neap_sim_log(world, (uint32_t)luaL_checkinteger(L, 2) - 1, &packet)) return 0;
   lua_newtable(L);
   lua_pushnumber(L, (lua_Number)packet.sent);

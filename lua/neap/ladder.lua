@@ -2,15 +2,18 @@
 --
 --          ms  ann     bob     cho
 --        12.4   o------>------->       nakack msg seqno=5 "hello"
---        12.6   o------>-------x       nakack msg seqno=6          cho: chance
+--        12.6   o------>-------x       nakack msg seqno=6          [cho: lost by chance]
 --        18.9   <--------------o       nakack xmit_req sender=ann
 --
--- One line per packet: o sends, > and < receive, x lost it and the end of the line says why.
+-- One line per packet, at the time when it was sent: o sends, > and < receive, x lost it.  The end
+-- of the line says why, and when it arrives if that is much later than packets take as a rule.
 
 local ladder = {}
 
 local LANE = 8
 local DEFAULT = 30
+local TEXT_MAX = 4095 -- sim_log's text; longer ones are cut
+local LATE = 2 -- so many times what half of all packets take at most
 
 -- Copies of one packet on several links stand behind each other in the log.
 local function same(a, b)
@@ -66,6 +69,7 @@ end
 -- "nakack msg seqno=1, 2 B | nakack msg seqno=2, 2 B | ..." becomes one entry with a count.
 local function short(text)
   local parts, out = {}, {}
+  if #text >= TEXT_MAX then text = text:gsub(" | [^|]*$", " | ...") end
   for part in (text .. " | "):gmatch "(.-) | " do parts[#parts + 1] = part end
   local index = 1
   while index <= #parts do
@@ -86,12 +90,45 @@ local function short(text)
   return table.concat(out, " | ")
 end
 
-local function remarks(group)
-  local list = {}
+-- How long packets take as a rule: as half of them do, at most.
+local function usual_time(rows)
+  local times = {}
+  for _, row in ipairs(rows) do
+    if row.arrives and row.from ~= row.to then times[#times + 1] = row.arrives - row.sent end
+  end
+  table.sort(times)
+  return times[math.ceil(#times / 2)] or 0
+end
+
+-- What happened to one copy of a packet, if it is worth a word.
+local function remark(row, usual)
+  if row.lost then
+    return row.lost:find "^lost" and row.lost or row.lost:find "^dropped" and row.lost
+      or "lost, " .. row.lost
+  end
+  local late = row.arrives and row.arrives - row.sent > usual * LATE
+  local arrival = late and ("arrives at %.1f"):format(row.arrives / 1e6)
+  if row.ruled and late then return "delayed by a rule, " .. arrival end
+  if row.ruled then return "without what a rule took" end
+  if row.twice then return late and "a copy, " .. arrival or "a copy" end
+  return arrival
+end
+
+-- Who met the same stands together: [bob cho: lost at a cut].
+local function remarks(group, usual)
+  local list, names = {}, {}
   for _, row in ipairs(group) do
-    if row.lost then list[#list + 1] = ("%s: lost, %s"):format(row.to, row.lost) end
-    if row.twice then list[#list + 1] = "a copy" end
-    if row.ruled then list[#list + 1] = "without what a rule took" end
+    local text = row.from ~= row.to and remark(row, usual)
+    if text then
+      if not names[text] then
+        names[text] = {}
+        list[#list + 1] = text
+      end
+      table.insert(names[text], row.to)
+    end
+  end
+  for index, text in ipairs(list) do
+    list[index] = table.concat(names[text], " ") .. ": " .. text
   end
   return #list > 0 and "   [" .. table.concat(list, "; ") .. "]" or ""
 end
@@ -100,18 +137,18 @@ end
 -- background.
 function ladder.text(rows, names, options)
   options = options or {}
-  local groups, lanes = grouped(rows, options), lanes_of(names)
+  local groups, lanes, usual = grouped(rows, options), lanes_of(names), usual_time(rows)
   local head = {}
   for _, name in ipairs(names) do
     head[#head + 1] = name:sub(1, LANE - 1) .. (" "):rep(LANE - math.min(#name, LANE - 1))
   end
-  local out = { ("%10s  %s"):format("ms", table.concat(head)) }
+  local out = { ("%10s  %s"):format("ms", table.concat(head):gsub("%s+$", "")) }
   local last = options.last or DEFAULT
   if #groups > last then out[2] = ("%10s  (%d earlier)"):format("", #groups - last) end
   for index = math.max(1, #groups - last + 1), #groups do
     local group = groups[index]
     out[#out + 1] = ("%10.1f  %s %s%s"):format(group[1].sent / 1e6, arrow(group, names, lanes),
-      short(group[1].text), remarks(group))
+      short(group[1].text), remarks(group, usual))
   end
   if #groups == 0 then out[#out + 1] = ("%10s  nothing was sent"):format "" end
   return table.concat(out, "\n")
