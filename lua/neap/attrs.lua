@@ -84,6 +84,15 @@ local function op_of(class, name)
   end
 end
 
+local function ops_of(class)
+  local names, index = {}, 0
+  while class.ops ~= nil and class.ops[index].name ~= nil do
+    names[#names + 1] = ffi.string(class.ops[index].name)
+    index = index + 1
+  end
+  return names
+end
+
 -- ---- setting ------------------------------------------------------------------------------------
 
 -- The words of the loader: quantities and booleans as text, numbers as they are.
@@ -117,7 +126,11 @@ end
 local function plan(channel, layer_name, name, given)
   local layer = live_layer(channel, layer_name)
   local attr = attr_of(layer, layer_name, name)
-  if attr.kind ~= PARAM or attr.live == 0 then
+  if attr.kind ~= PARAM then
+    mistake.raise("%s.%s cannot be changed while running: it is a %s", layer_name, name,
+      attr.kind == GAUGE and "gauge" or "counter")
+  end
+  if attr.live == 0 then
     mistake.raise("%s.%s cannot be changed while running", layer_name, name)
   end
   local row = { layer = layer_name, name = name, given = given, before = read(layer, attr) }
@@ -173,8 +186,9 @@ function Layer.__index(self, name)
       return Stack.operate(layer_self[who], layer_self[label], name, argument)
     end
   end
-  mistake.raise("%s has no attribute '%s'%s", self[label], tostring(name),
-    nearest(name, names_of(layer.class)))
+  local known = names_of(layer.class)
+  for _, op_name in ipairs(ops_of(layer.class)) do known[#known + 1] = op_name end
+  mistake.raise("%s has no attribute '%s'%s", self[label], tostring(name), nearest(name, known))
 end
 
 function Layer.__newindex(self, name, given)
@@ -182,12 +196,19 @@ function Layer.__newindex(self, name, given)
   if not ok then mistake.raise("%s", problem) end
 end
 
+-- What there is: attributes with their values, then the operations.
 function Layer.__tostring(self)
   local layer = live_layer(self[who], self[label])
   local lines = { ("%s - %s"):format(self[label], ffi.string(layer.class.doc)) }
   for row, name in rows(layer.class) do
-    lines[#lines + 1] = ("  %-24s %12s  %s"):format(name, tostring(read(layer, row)),
+    local shown = read(layer, row)
+    shown = quantity.is(shown) and quantity.short(shown) or tostring(shown)
+    lines[#lines + 1] = ("  %-24s %12s  %s"):format(name, shown,
       row.doc ~= nil and ffi.string(row.doc) or "")
+  end
+  for index, name in ipairs(ops_of(layer.class)) do
+    lines[#lines + 1] = ("  %-24s %12s  %s"):format(name .. "()", "",
+      ffi.string(layer.class.ops[index - 1].doc))
   end
   return table.concat(lines, "\n")
 end

@@ -63,9 +63,18 @@ local function wanted(kind, value)
   return number
 end
 
+-- One side of an operation whose other side is a quantity.
+local function operand(kind, value)
+  if type(value) == "number" and value ~= 0 then
+    mistake.raise("%s needs a unit: \"%s\", not %s; as a plain number it is its .%s",
+      kind.what, kind.example, value, kind.unit)
+  end
+  return wanted(kind, value)
+end
+
 local function pair(a, b)
   local kind = kind_of(a) or kind_of(b)
-  return kind, wanted(kind, a), wanted(kind, b)
+  return kind, operand(kind, a), operand(kind, b)
 end
 
 local function made(kind, number)
@@ -130,6 +139,21 @@ function methods.__div(a, b)
 end
 
 for _, kind in ipairs { kinds.ns, kinds.bytes } do pcall(ffi.metatype, kind.type, methods) end
+
+local SCALES = {
+  ns = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } },
+  bytes = { { 1e9, "GB" }, { 1e6, "MB" }, { 1e3, "kB" } },
+}
+
+-- For reading: six digits at most, 2.0019ms for 2001895ns.
+function quantity.short(q)
+  local exactly, number = tostring(q), tonumber(q.number)
+  if #exactly <= 8 then return exactly end
+  for _, scale in ipairs(SCALES[kind_of(q).unit]) do
+    if number >= scale[1] then return ("%.6g%s"):format(number / scale[1], scale[2]) end
+  end
+  return exactly
+end
 
 function quantity.time(number) return kinds.ns.type(number) end
 function quantity.size(number) return kinds.bytes.type(number) end
