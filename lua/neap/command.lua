@@ -11,11 +11,13 @@ local command = {}
 -- name, arguments, what it does, module, function.
 local COMMANDS = {
   { "run", "FILE [ARGS]", "runs a Lua file, arguments in arg", "neap.commands.run" },
-  { "repl", "[STACK | FILE]", "the prompt: simulated members, or --live", "neap.commands.repl" },
+  { "repl", "[STACK] [--live]", "the prompt: simulated members, or a member of a real group",
+    "neap.commands.repl" },
   { "check", "STACK...", "all problems of stack files at once", "neap.commands.check" },
   { "show", "STACK", "the effective configuration and where each value comes from",
     "neap.commands.check", "show" },
-  { "help", "[WORD]", "a layer, an attribute, a promise", "neap.commands.help" },
+  { "help", "[WORD]", "a layer, an attribute, a promise, a stack, a command",
+    "neap.commands.help" },
   { "sim", "FILE --seeds A..B", "runs a file once per seed", "neap.commands.run", "sim" },
   { "decode", "FILE.pcap [--json]", "a capture as readable lines", "neap.decode" },
   { "bench", "[--json]", "measures and prints the table", "neap.commands.bench" },
@@ -23,9 +25,14 @@ local COMMANDS = {
   { "doc", "[--check]", "writes the generated pages", "neap.commands.doc" },
 }
 
-function command.usage()
+-- Of all commands, or of one: nil when there is none of that name.
+function command.usage(name)
   local rows = {}
-  for _, row in ipairs(COMMANDS) do rows[#rows + 1] = { row[1], row[2], row[3] } end
+  for _, row in ipairs(COMMANDS) do
+    if name == row[1] then return ("neap %s %s   %s"):format(row[1], row[2], row[3]) end
+    rows[#rows + 1] = { row[1], row[2], row[3] }
+  end
+  if name then return nil end
   return "neap COMMAND ...\n\n" .. require("neap.commands.help").columns(rows)
 end
 

@@ -1,4 +1,5 @@
--- neap help [WORD]: a layer, an attribute (nakack.xmit_interval), a promise or a command.
+-- neap help [WORD]: a layer, an attribute (nakack.xmit_interval, or xmit_interval of all layers), a
+-- promise, a stack or a command.
 
 local nearest = require "neap.nearest"
 local reference = require "neap.reference"
@@ -38,12 +39,15 @@ function help.layer(layer)
   return table.concat(out, "\n")
 end
 
+local LIVE = { now = "at its next use", tick = "at the layer's next round",
+  timer = "its timer starts anew at once" }
+
 function help.attribute(layer, attr)
   local out = { ("%s.%s - %s"):format(layer.name, attr.name, attr.doc) }
   if attr.kind == "param" then
     out[#out + 1] = ("default %s, %s"):format(attr.default, attr.range)
     out[#out + 1] = attr.live == "no" and "set in the stack file only"
-      or "can be set while running: " .. attr.live
+      or ("can be set while running: %s, %s"):format(attr.live, LIVE[attr.live])
   else
     out[#out + 1] = ("%s, %s, can be read"):format(attr.kind, attr.unit)
   end
@@ -79,6 +83,31 @@ local function known_words()
   return words
 end
 
+-- The attribute or operation of this name in every layer that has one; nil when none has.
+local function everywhere(word)
+  local found = {}
+  for _, name in ipairs(reference.layer_names()) do
+    local layer = reference.layer(name)
+    for _, attr in ipairs(layer.attrs) do
+      if attr.name == word then found[#found + 1] = help.attribute(layer, attr) end
+    end
+    for _, op in ipairs(layer.ops) do
+      if op.name == word then found[#found + 1] = ("%s.%s() - %s"):format(name, word, op.doc) end
+    end
+  end
+  return found[1] and table.concat(found, "\n\n")
+end
+
+-- A stack that can be found, or nil.
+local function stack_text(word)
+  local problems, description = require("neap.stack").problems(word)
+  if #problems > 0 then return nil end
+  local names = {}
+  for index, layer in ipairs(description.layers) do names[index] = layer.name end
+  return ("stack %s - %s\n%s\nneap show %s tells every value."):format(word,
+    description.sentence, table.concat(names, " "), word)
+end
+
 -- Text for a word; nil and what to say when there is none.
 function help.text(word)
   if not word then return overview() end
@@ -101,14 +130,17 @@ function help.text(word)
   for _, row in ipairs(reference.words()) do
     if row.word == word then return help.promise(row) end
   end
+  local text = everywhere(word) or stack_text(word)
+  if text then return text end
   return nil, ("nothing is called '%s'%s"):format(word, nearest(word, known_words()))
 end
 
 function help.main(args)
-  if not args[1] then
-    io.write(require("neap.command").usage(), "\n\n")
-  end
+  local command = require "neap.command"
+  if not args[1] then io.write(command.usage(), "\n\n") end
   local text, problem = help.text(args[1])
+  local usage = args[1] and command.usage(args[1])
+  if usage then text = usage .. (text and "\n\n" .. text or "") end
   if not text then
     io.stderr:write("neap help: ", problem, "\n")
     return 1
