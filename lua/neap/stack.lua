@@ -277,7 +277,9 @@ local function environment(file, problems, at)
       if allowed[name] ~= nil then return allowed[name] end
       local class = classes.find(name)
       if class then return function(given) return layer_of(class, given, at(), problems) end end
-      told(problems, at(), "no layer called '%s'%s", name, nearest(name, classes.names()))
+      told(problems, at(), "no layer called '%s'%s", name, package.searchpath(name, package.path)
+        and (", but a file: local %s = require \"%s\" comes first"):format(name, name)
+        or nearest(name, classes.names()))
       return setmetatable({ unknown = true }, { __call = function(t) return t end })
     end,
     __newindex = function(_, name)

@@ -6,7 +6,11 @@ local LAYER = [=[
 -- NAME: what it promises, in a sentence.
 --
 -- How it does that.  Going down each message gets a number; coming up they are counted.  Change it:
--- `up` and `down` get batches, `self:put` and `self:get` reach the header, `self:pass_up` hands on.
+-- `each_up` and `each_down` get a message, `self:put` and `self:get` reach its header, and what is
+-- neither passed on nor held (`self:hold`) is freed.
+--
+--     local NAME = require "NAME"                                     in a stack file
+--     return extend("lan", { "As lan, and NAME.", before("udp", NAME {}) })
 
 local neap = require "neap"
 local param, counter = neap.param, neap.counter
@@ -49,8 +53,11 @@ return neap.layer "NAME" {
 ]=]
 
 local SPEC = [=[
--- NAME: the layer in NAME.lua, over a wire that loses messages.  Run: busted NAME_spec.lua
+-- NAME: the layer in NAME.lua, over a wire that loses messages.
+--
+--     neap run NAME_spec.lua
 
+require "busted.runner" ()
 local neap = require "neap"
 local layer = dofile "NAME.lua"
 
