@@ -66,8 +66,8 @@ end
 -- One side of an operation whose other side is a quantity.
 local function operand(kind, value)
   if type(value) == "number" and value ~= 0 then
-    mistake.raise("%s needs a unit: \"%s\", not %s; as a plain number it is its .%s",
-      kind.what, kind.example, value, kind.unit)
+    mistake.raise("%s needs a unit: \"%s\", not %s; the plain number of %s is its .%s",
+      kind.what, kind.example, value, kind.what, kind.unit)
   end
   return wanted(kind, value)
 end

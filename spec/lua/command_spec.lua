@@ -41,6 +41,14 @@ describe("neap help", function()
     has(neap "help view", "given by: gms")
   end)
 
+  it("explains an attribute of all layers, a stack and a command", function()
+    local text = neap "help gap_delay"
+    has(text, "nakack.gap_delay - ")
+    has(text, "unicast.gap_delay - ")
+    has(neap "help lan", "stack lan - Reliable messages")
+    has(neap "help check", "neap check STACK...")
+  end)
+
   it("answers an unknown word with the nearest one", function()
     local text, code = neap "help nakcak"
     assert.equal(1, code)
@@ -118,6 +126,8 @@ describe("neap run and neap sim", function()
     text, code = neap("run " .. path .. " bad")
     assert.equal(1, code)
     has(text, "no good")
+    has(text, path .. ":1: in main chunk")
+    assert(not text:find("commands/run.lua", 1, true), text)
   end)
 
   it("run a file once per seed, and say how to repeat a failure", function()

@@ -3,21 +3,39 @@
 
 local run = {}
 
+-- A traceback without the lines of Neap's own files, unless there are no others.
+local function trimmed(problem)
+  local ours = debug.getinfo(1, "S").source:match "^@(.*/)commands/" or "./"
+  local head, trace = problem:match "^(.-\nstack traceback:)(.*)$"
+  if not head then return problem end
+  local lines = {}
+  for line in trace:gmatch "\n([^\n]+)" do
+    if not line:find(ours, 1, true) and not line:find("^%s*%[C%]") then
+      lines[#lines + 1] = line
+    end
+  end
+  return #lines > 0 and head .. "\n" .. table.concat(lines, "\n") or problem
+end
+
+local function load_file(path)
+  local chunk, problem = loadfile(path)
+  if not chunk then io.stderr:write("neap: ", problem, "\n") end
+  return chunk
+end
+
 -- Runs the file; 0, or 1 after its error was told.
 local function run_file(path, args)
-  local chunk, problem = loadfile(path)
-  if not chunk then
-    io.stderr:write("neap: ", problem, "\n")
-    return 1
-  end
+  local chunk = load_file(path)
+  if not chunk then return 1 end
   args[0] = path
   rawset(_G, "arg", args)
   local ok, why = xpcall(function() return chunk(unpack(args)) end, function(value)
+    if value == nil then return nil end -- It only ends: whoever raised it has told why.
     return type(value) == "string" and value:find "\nstack traceback:" and value
       or debug.traceback(tostring(value), 2)
   end)
   if ok then return 0 end
-  io.stderr:write("neap: ", tostring(why), "\n")
+  if why ~= nil then io.stderr:write("neap: ", trimmed(tostring(why)), "\n") end
   return 1
 end
 
@@ -49,6 +67,7 @@ function run.sim(args)
     io.stderr:write "neap sim FILE --seeds A..B [ARGS]\n"
     return 2
   end
+  if not load_file(path) then return 1 end
   local Sim, failed = require "neap.sim", 0
   for seed = tonumber(from), tonumber(to) do
     Sim.default_seed = seed
