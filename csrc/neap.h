@@ -68,7 +68,7 @@ enum neap_send_flags {
   NEAP_SEND_RSVP = 8,       /* `done` is called when every live member has answered */
 };
 
-/* NULL only when memory ran out or the library's Lua files are not there (neap_why(NULL)). */
+/* NULL only when memory ran out or the library's Lua files are not there (neap_why()). */
 NEAP_API struct neap *neap_new(void);
 NEAP_API void neap_free(struct neap *neap); /* closes what is open */
 

@@ -373,8 +373,8 @@ end
 
 function Channel.__tostring(channel)
   local view = channel[own].view
-  return ("channel %s in %s, view %s"):format(channel.name, channel.cluster,
-    channel[own].closed and "closed" or view and view.id or "none yet")
+  return ("channel %s in %s, %s"):format(channel.name, channel.cluster,
+    channel[own].closed and "closed" or "view " .. (view and view.id or "none yet"))
 end
 
 return Channel
