@@ -36,10 +36,16 @@ enum { WORDS_MAX = 64, PROBLEM_TEXT = 768 };
 
 /* ---- lists of words ---- */
 
-/* One entry of a list: word, or word(attr=value). */
+/* One entry of a list: word, or word(attr=value,attr!=value). */
 struct term {
-  const char *word, *attr, *value;
-  size_t word_len, attr_len, value_len; /* attr_len 0: always */
+  const char *word, *conditions; /* NULL: always */
+  size_t word_len;
+};
+
+struct condition {
+  const char *attr, *value;
+  size_t attr_len, value_len;
+  bool differs; /* any value but this one */
 };
 
 static bool next_term(const char **list, struct term *t)
@@ -50,13 +56,22 @@ static bool next_term(const char **list, struct term *t)
   *t = (struct term){.word = at, .word_len = strcspn(at, " (")};
   at += t->word_len;
   if (*at == '(') {
-    t->attr = at + 1;
-    t->attr_len = strcspn(t->attr, "=");
-    t->value = t->attr + t->attr_len + 1;
-    t->value_len = strcspn(t->value, ")");
-    at = t->value + t->value_len + 1;
+    t->conditions = at + 1;
+    at += strcspn(at, ")") + 1;
   }
   *list = at;
+  return true;
+}
+
+static bool next_condition(const char **list, struct condition *c)
+{
+  if (!*list || **list == ')') return false;
+  *c = (struct condition){.attr = *list, .attr_len = strcspn(*list, "!=")};
+  c->differs = c->attr[c->attr_len] == '!';
+  c->value = c->attr + c->attr_len + (c->differs ? 2 : 1);
+  c->value_len = strcspn(c->value, ",)");
+  *list = c->value + c->value_len;
+  if (**list == ',') ++*list;
   return true;
 }
 
@@ -68,15 +83,25 @@ static int word_index(const char *word, size_t len)
   return -1;
 }
 
+static bool met(const struct neap_promiser *layer, const struct condition *c)
+{
+  char attr[NEAP_WORD_MAX + 1];
+  NEAP_ASSERT(c->attr_len < sizeof attr);
+  memcpy(attr, c->attr, c->attr_len);
+  attr[c->attr_len] = 0;
+  const char *is = layer->value ? layer->value(layer->context, attr) : NULL;
+  if (!is) return false;
+  bool same = strlen(is) == c->value_len && !strncmp(is, c->value, c->value_len);
+  return same != c->differs;
+}
+
 static bool applies(const struct neap_promiser *layer, const struct term *t)
 {
-  if (!t->attr_len) return true;
-  char attr[NEAP_WORD_MAX + 1];
-  NEAP_ASSERT(t->attr_len < sizeof attr);
-  memcpy(attr, t->attr, t->attr_len);
-  attr[t->attr_len] = 0;
-  const char *is = layer->value ? layer->value(layer->context, attr) : NULL;
-  return is && strlen(is) == t->value_len && !strncmp(is, t->value, t->value_len);
+  const char *list = t->conditions;
+  struct condition c;
+  while (next_condition(&list, &c))
+    if (!met(layer, &c)) return false;
+  return true;
 }
 
 /* The words of a list that hold with the layer's attributes, a bit each. */
@@ -111,6 +136,16 @@ static void add_words(struct neap_text *text, uint64_t words)
     if (words >> i & 1) neap_text_add(text, " %s", neap_words[i].word);
 }
 
+/* Adds "a = 1 and b is not 2". */
+static void add_conditions(struct neap_text *text, const struct term *t)
+{
+  const char *list = t->conditions, *between = "";
+  struct condition c;
+  for (; next_condition(&list, &c); between = " and ")
+    neap_text_add(text, "%s%.*s %s %.*s", between, (int)c.attr_len, c.attr,
+      c.differs ? "is not" : "=", (int)c.value_len, c.value);
+}
+
 /* Adds the names of built-in layers that give the word. */
 static void add_givers(struct neap_text *text, int word)
 {
@@ -122,9 +157,9 @@ static void add_givers(struct neap_text *text, int word)
       if (word_index(t.word, t.word_len) != word) continue;
       neap_text_add(
         text, "%s%s", found++ ? " or " : "; it would be given by ", neap_classes[i]->name);
-      if (t.attr_len)
-        neap_text_add(
-          text, " with %.*s = %.*s", (int)t.attr_len, t.attr, (int)t.value_len, t.value);
+      if (!t.conditions) continue;
+      neap_text_add(text, " when ");
+      add_conditions(text, &t);
     }
   }
 }
@@ -168,9 +203,10 @@ static void begin(
 {
   if (layer->where && *layer->where) neap_text_add(text, "%s: ", layer->where);
   neap_text_add(text, "%s %s '%.*s'", layer->name, verb, (int)t->word_len, t->word);
-  if (t->attr_len)
-    neap_text_add(
-      text, " (because %.*s = %.*s)", (int)t->attr_len, t->attr, (int)t->value_len, t->value);
+  if (!t->conditions) return;
+  neap_text_add(text, " (because ");
+  add_conditions(text, t);
+  neap_text_add(text, ")");
 }
 
 static void check_needs(struct asked *asked, unsigned at)

@@ -1,7 +1,8 @@
 /* promise: words that layers give and need.
  *
- * A class lists words, separated by spaces.  A word may depend on an attribute of the same layer:
- * "stable(retransmission=nak)" holds only while that attribute is so.
+ * A class lists words, separated by spaces.  A word may depend on attributes of the same layer:
+ * "stable(retransmission=nak,force!=on)" counts only while all of that is so; a word that is listed
+ * twice counts if one of the two does.
  *
  *   needs   must hold below me: given by a layer below and not broken in between
  *   hears   must be given by some layer above me (or be me)

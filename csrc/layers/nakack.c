@@ -62,6 +62,9 @@ static const struct neap_attr nakack_attrs[] = {
     .live = NEAP_TICK,
     .doc = "In nak mode the last seqno is announced so often, then there is silence. 0: until "
            "all members have reported, as in ack mode."},
+  {NEAP_PARAM, "force", AT(force), "", 0, .type = NEAP_BOOL, .live = NEAP_NOW,
+    .doc = "Nak mode also where nobody finds out what all have: it is asked for when the window "
+           "is half full. Off: such a stack, or such a set, is refused."},
   {NEAP_PARAM, "resend_last_seqno_bytes", AT(announce_bytes), "bytes", 0, 0, 1u << 30,
     .live = NEAP_NOW, .doc = "Also announce whenever so much was sent. 0: not by bytes."},
   {NEAP_PARAM, "ack_delay", AT(ack_delay), "ns", NEAP_MS(5), 0, NEAP_S(60), .live = NEAP_NOW,
@@ -298,7 +301,7 @@ const struct neap_class neap_nakack = {
   .name = "nakack",
   .doc = "Multicasts arrive, once, in their sender's order, in nak or ack mode.",
   .needs = "multicast unicast",
-  .hears = "view stable(retransmission=nak)",
+  .hears = "view stable(retransmission=nak,resend_last_seqno_max_times!=0,force=false)",
   .gives = "mcast_reliable mcast_fifo digest",
   .size = sizeof(struct nakack),
   .peer_size = sizeof(struct stream),

@@ -275,7 +275,7 @@ const struct neap_class neap_stable = {
   .doc = "Finds out what everybody has, so that senders may free it.",
   .needs = "multicast unicast digest",
   .hears = "view",
-  .gives = "stable",
+  .gives = "stable(interval!=0) stable(max_bytes!=0)",
   .size = sizeof(struct stable),
   .headers = stable_headers,
   .attrs = stable_attrs,

@@ -89,7 +89,7 @@ struct nakack {
   /* params */
   uint64_t retransmission, mode_timeout, xmit_interval, announce_delay, gap_delay, ack_delay;
   uint64_t window_bytes, window_messages, max_times, announce_bytes, list_max, early_max;
-  bool use_mcast_xmit, use_mcast_xmit_req;
+  bool use_mcast_xmit, use_mcast_xmit_req, force;
   /* gauges */
   uint64_t current_seqno, current_low, mode_pending, window_used, window_stored, waiting,
     repair_time;

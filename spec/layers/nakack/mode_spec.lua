@@ -39,6 +39,38 @@ describe("a toggle", function()
     end)
   end
 
+  it("to nak is refused where nobody finds out what all have (rule 13)", function()
+    local off = { interval = 0, max_bytes = 0 }
+    local g = new { with = { nakack = { retransmission = "ack" }, stable = off } }
+    local _, ok, code, detail = toggle(g, "ann", "nak")
+    assert.same({ nil, "refused" }, { ok, code })
+    assert(detail:find("nakack hears 'stable'", 1, true), detail)
+    assert.equal("ack", nakack(g, "ann").retransmission)
+    assert.is_true(g.ann.stack:set { nakack = { retransmission = "nak", force = true } })
+    assert.has_error(function() g.ann.stack.nakack.force = false end)
+    assert.is_true(g.bob.stack:set {
+      nakack = { retransmission = "nak", resend_last_seqno_max_times = 0 },
+    })
+    assert.has_error(function() g.bob.stack.nakack.resend_last_seqno_max_times = 2 end)
+    g = new()
+    _, code = g.ann.stack:set { stable = off }
+    assert.equal("refused", code)
+    assert(g.ann.stack:set { stable = off, nakack = { retransmission = "ack" } })
+  end)
+
+  it("to nak without stable rounds frees all the same when reports are wanted", function()
+    local g = new { with = {
+      nakack = { resend_last_seqno_max_times = 0, window_bytes = "64KB" },
+      stable = { interval = 0, max_bytes = 0 },
+    } }
+    g:call(function()
+      for _ = 1, 40 do assert(g.ann:send(("x"):rep(10000))) end
+    end)
+    g.sim:settle()
+    assert.equal(40, #g.bodies.cho)
+    assert.equal(0, nakack(g, "ann").window_stored)
+  end)
+
   it("to what is set already returns at once", function()
     local g = new()
     local took, ok = toggle(g, "ann", "nak")

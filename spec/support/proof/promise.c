@@ -15,6 +15,8 @@ static const struct neap_class loses = {.name = "loses", .breaks = "mcast_reliab
 static const struct neap_class views = {
   .name = "views", .needs = "mcast_reliable", .gives = "view"};
 static const struct neap_class votes = {.name = "votes", .needs = "digest", .gives = "stable"};
+static const struct neap_class maybe = {.name = "maybe", .gives = "view(mode!=x) view(mode=y)"};
+static const struct neap_class picky = {.name = "picky", .needs = "view(mode!=z,mode!=y)"};
 static const struct neap_class slips = {.name = "slips", .gives = "unicsat"};
 
 static const char *mode_of(const void *context, const char *attr)
@@ -63,6 +65,11 @@ void proof_promise(void)
   NEAP_ASSERT(check(STACK(&orders, &views, &votes, &wire), "nak") == 4); /* upside down */
   NEAP_ASSERT(strstr(told, "my.lua:4: votes needs 'digest'"));
   NEAP_ASSERT(strstr(told, "orders gives it, but stands above"));
+
+  NEAP_ASSERT(!check(STACK(&picky, &maybe), "a")); /* one of the words, all of the conditions */
+  NEAP_ASSERT(!check(STACK(&picky), "z") && !check(STACK(&picky), "y"));
+  NEAP_ASSERT(check(STACK(&picky, &maybe), "x") == 1);
+  NEAP_ASSERT(strstr(told, "picky needs 'view' (because mode is not z and mode is not y)"));
 
   NEAP_ASSERT(check(STACK(&slips), "") == 1);
   NEAP_ASSERT(strstr(told, "'unicsat', which is no promise (did you mean 'unicast'?)"));
