@@ -158,7 +158,8 @@ void neap_channel_up(struct neap_channel *channel, struct neap_batch *batch)
       neap_msg_free(m);
       continue;
     }
-    if (!m->receipts && channel->rx_bytes > channel->rx_limit) {
+    /* Nobody sends it again; of a message made from others, these have the receipts. */
+    if (!m->receipts && !m->origin && channel->rx_bytes > channel->rx_limit) {
       channel->rx_dropped++;
       neap_msg_free(m);
       continue;
