@@ -421,7 +421,7 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
   if (code < 0) return code;
   struct neap_stack *stack = channel->stack;
   struct neap_msg *m = neap_msg_new(stack);
-  neap_msg_to(m, send->to);
+  if (send->to) neap_msg_to(m, send->to);
   m->len = send->null_body ? 0 : send->len; /* The gate counts before anything is copied. */
   if (!neap_gate_admit(stack, m)) {
     m->len = 0;

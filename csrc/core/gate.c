@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-static struct neap_gate_class *class_of(struct neap_stack *stack, const struct neap_peer *peer)
+static __attribute__((noinline)) struct neap_gate_class *class_make(
+  struct neap_stack *stack, uint32_t at)
 {
-  uint32_t at = peer ? peer->slot + 1 : 0;
   if (at >= stack->gates_room) {
     uint32_t room = stack->gates_room ? stack->gates_room : 8;
     while (room <= at) room *= 2;
@@ -22,6 +22,14 @@ static struct neap_gate_class *class_of(struct neap_stack *stack, const struct n
     stack->gates[at]->limit = (struct neap_gate_position){UINT64_MAX, UINT64_MAX};
   }
   return stack->gates[at];
+}
+
+static inline struct neap_gate_class *class_of(
+  struct neap_stack *stack, const struct neap_peer *peer)
+{
+  uint32_t at = peer ? peer->slot + 1 : 0;
+  if (at < stack->gates_room && stack->gates[at]) return stack->gates[at];
+  return class_make(stack, at);
 }
 
 /* The layer's row, taken at its first word. */
@@ -122,11 +130,9 @@ static void want(struct neap_stack *stack, struct neap_gate_class *class, struct
 }
 
 /* Near the end of the room it takes a closer look. */
-static bool may_pass(const struct neap_gate_class *class, uint32_t len)
+static __attribute__((noinline)) bool may_pass(const struct neap_gate_class *class, uint32_t len)
 {
   bool half;
-  if (class->at.bytes + len <= class->limit.bytes && class->at.messages < class->limit.messages)
-    return true;
   struct neap_gate_position room = room_of(class, &half);
   return room.messages && (len <= room.bytes || half);
 }
@@ -134,7 +140,8 @@ static bool may_pass(const struct neap_gate_class *class, uint32_t len)
 bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m)
 {
   struct neap_gate_class *class = class_of(stack, m->to);
-  if (!may_pass(class, m->len)) {
+  bool near = class->at.bytes + m->len > class->limit.bytes;
+  if ((near || class->at.messages >= class->limit.messages) && !may_pass(class, m->len)) {
     want(stack, class, m->to);
     return false;
   }

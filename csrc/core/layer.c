@@ -72,17 +72,20 @@ void neap_box_batch(struct neap_stack *stack, struct neap_mailbox *box, struct n
   *batch = (struct neap_batch){0};
 }
 
-void neap_box_msg(struct neap_stack *stack, struct neap_mailbox *box, struct neap_msg *m)
+void neap_stack_down_msg(struct neap_stack *stack, struct neap_msg *m)
 {
+  struct neap_mailbox *box = stack->layers[0]->falling;
   struct neap_item *last = box->last;
+  stack->foreground = true;
   if (last && !last->is_event && last->batch.count < BATCH_MAX &&
       neap_same_run(last->batch.last, m)) {
     neap_put(&last->batch, m);
-    return;
+    return; /* Something lies there, so its turn comes anyway. */
   }
   struct neap_batch batch = {0};
   neap_put(&batch, m);
   neap_box_batch(stack, box, &batch);
+  neap_stack_ready(stack);
 }
 
 void neap_box_event(

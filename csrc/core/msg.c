@@ -157,11 +157,9 @@ static inline void give_back(struct neap_msg *m)
   }
 }
 
-void neap_msg_free(struct neap_msg *m)
+void neap_msg_gone(struct neap_msg *m)
 {
   struct neap_stack *stack = m->stack;
-  NEAP_ASSERT(m->refs);
-  if (--m->refs) return;
   if (!m->origin) {
     give_back(m);
     m = NULL;
@@ -209,38 +207,55 @@ struct neap_msg *neap_msg_again(struct neap_msg *m)
   return m;
 }
 
-void neap_msg_body(struct neap_msg *m, const void *bytes, uint32_t len)
-{
-  struct neap_world *world = m->stack->world;
-  struct neap_slab *slab = m->stack->filling;
-  if (!slab || slab->size - slab->used < len) {
-    if (slab &&
-        len <= NEAP_SLAB_BYTES / 4) { /* A larger body gets its own; the rest is still good. */
-      neap_slab_free(world, slab);
-      m->stack->filling = slab = NULL;
-    }
-    if (len > NEAP_SLAB_BYTES / 4) {
-      slab = neap_slab_new(world, len);
-    } else {
-      slab = m->stack->filling = neap_slab_new(world, NEAP_SLAB_BYTES);
-    }
-  }
-  uint8_t *at = slab->at + slab->used;
-  if (len) memcpy(at, bytes, len);
-  slab->used += len;
-  neap_msg_slice(m, slab, at, len);
-  if (slab != m->stack->filling) neap_slab_free(world, slab); /* The message holds it now. */
-}
-
-void neap_msg_slice(struct neap_msg *m, struct neap_slab *slab, const uint8_t *at, uint32_t len)
+static inline void slice(
+  struct neap_msg *m, struct neap_slab *slab, const uint8_t *at, uint32_t len)
 {
   neap_slab_hold(slab);
-  if (m->slab) neap_slab_free(m->stack->world, m->slab);
+  if (m->slab) slab_drop(m->stack->world, m->slab);
   m->slab = slab;
   m->body = at;
   m->len = len;
   m->type = NEAP_TYPE_BYTES;
   m->marks &= (uint8_t)~NEAP_NULL_BODY;
+}
+
+void neap_msg_slice(struct neap_msg *m, struct neap_slab *slab, const uint8_t *at, uint32_t len)
+{
+  slice(m, slab, at, len);
+}
+
+static inline void fill(
+  struct neap_msg *m, struct neap_slab *slab, const void *bytes, uint32_t len)
+{
+  uint8_t *at = slab->at + slab->used;
+  if (len) memcpy(at, bytes, len);
+  slab->used += len;
+  slice(m, slab, at, len);
+}
+
+/* A large body gets a slab of its own, and what is left of the one in use is still good. */
+static __attribute__((noinline)) void fill_another(
+  struct neap_msg *m, const void *bytes, uint32_t len)
+{
+  struct neap_stack *stack = m->stack;
+  if (len > NEAP_SLAB_BYTES / 4) {
+    struct neap_slab *slab = neap_slab_new(stack->world, len);
+    fill(m, slab, bytes, len);
+    neap_slab_free(stack->world, slab); /* The message holds it now. */
+    return;
+  }
+  if (stack->filling) neap_slab_free(stack->world, stack->filling);
+  stack->filling = neap_slab_new(stack->world, NEAP_SLAB_BYTES);
+  fill(m, stack->filling, bytes, len);
+}
+
+void neap_msg_body(struct neap_msg *m, const void *bytes, uint32_t len)
+{
+  struct neap_slab *slab = m->stack->filling;
+  if (!slab || slab->size - slab->used < len)
+    fill_another(m, bytes, len);
+  else
+    fill(m, slab, bytes, len);
 }
 
 void neap_msg_from(struct neap_msg *m, struct neap_peer *from)

@@ -130,7 +130,14 @@ struct neap_msg *neap_msg_own(struct neap_layer *layer, struct neap_peer *to, un
 struct neap_msg *neap_msg_arrived(
   struct neap_peer *from, struct neap_peer *to, struct neap_slab *slab);
 
-void neap_msg_free(struct neap_msg *m);
+/* Nobody holds it any more; for neap_msg_free only. */
+void neap_msg_gone(struct neap_msg *m);
+
+static inline void neap_msg_free(struct neap_msg *m)
+{
+  NEAP_ASSERT(m->refs);
+  if (!--m->refs) neap_msg_gone(m);
+}
 
 /* A new descriptor with the same body and a copy of the head; no charge, receipt or origin. */
 struct neap_msg *neap_msg_clone(const struct neap_msg *m);

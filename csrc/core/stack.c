@@ -211,13 +211,6 @@ void neap_stack_down(struct neap_stack *stack, struct neap_batch *batch)
   neap_stack_ready(stack);
 }
 
-void neap_stack_down_msg(struct neap_stack *stack, struct neap_msg *m)
-{
-  stack->foreground = true;
-  neap_box_msg(stack, stack->layers[0]->falling, m);
-  neap_stack_ready(stack);
-}
-
 void neap_stack_event_down(struct neap_stack *stack, struct neap_event *event)
 {
   stack->foreground = true;

@@ -140,6 +140,7 @@ void neap_stack_ready(struct neap_stack *stack);
 
 /* From the channel into layers[0]. */
 void neap_stack_down(struct neap_stack *stack, struct neap_batch *batch);
+/* One message, mostly right behind the last one. */
 void neap_stack_down_msg(struct neap_stack *stack, struct neap_msg *m);
 void neap_stack_event_down(struct neap_stack *stack, struct neap_event *event);
 
@@ -169,7 +170,6 @@ void neap_peers_close(struct neap_stack *stack);
 void neap_peers_free(struct neap_stack *stack);
 
 /* Mailboxes (csrc/core/layer.c). */
-void neap_box_msg(struct neap_stack *stack, struct neap_mailbox *box, struct neap_msg *m);
 void neap_box_batch(struct neap_stack *stack, struct neap_mailbox *box, struct neap_batch *batch);
 void neap_box_event(struct neap_stack *stack, struct neap_mailbox *box,
   const struct neap_event *event);
