@@ -170,6 +170,7 @@ static const struct shape shapes[] = {
   FIELD(neap_attr, words, "const char *words")
   FIELD(neap_attr, text, "const char *text")
   FIELD(neap_attr, doc, "const char *doc")
+  FIELD(neap_attr, or_zero, "bool or_zero")
 
   BEGIN(neap_change)
   FIELD(neap_change, layer, "struct neap_layer *layer")

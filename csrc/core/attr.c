@@ -111,6 +111,7 @@ static int in_range(const struct neap_attr *attr, uint64_t number, char *why, si
 {
   uint64_t max = attr->max ? attr->max : UINT64_MAX;
   if ((number >= attr->min && number <= max) || special(attr, NULL, 0, &number)) return 0;
+  if (attr->or_zero && !number) return 0;
   char is[48], low[48], high[48];
   struct neap_text text = neap_text_of(why, size);
   neap_quantity_text(number, attr->unit, is, sizeof is);
@@ -120,6 +121,7 @@ static int in_range(const struct neap_attr *attr, uint64_t number, char *why, si
       neap_quantity_text(attr->max, attr->unit, high, sizeof high));
   else
     neap_text_add(&text, "%s is below %s", is, low);
+  if (attr->or_zero) neap_text_add(&text, ", and not 0");
   return NEAP_CONFIG;
 }
 

@@ -43,8 +43,8 @@ static const struct neap_attr rsvp_attrs[] = {
     .choices = "reception completion delivery",
     .doc = "What a target has to have before the send returns, if it does not say; for sends, and "
            "answers to requests that do not say, from now on."},
-  {NEAP_PARAM, "resend_interval", AT(resend_interval), "ns", NEAP_S(2), 0, NEAP_S(86400),
-    .live = NEAP_TIMER,
+  {NEAP_PARAM, "resend_interval", AT(resend_interval), "ns", NEAP_S(2), NEAP_MS(1), NEAP_S(86400),
+    .or_zero = true, .live = NEAP_TIMER,
     .doc = "Pause between two beacons of a request, also of those that wait now. 0: no beacons."},
   {NEAP_PARAM, "resend", AT(resend), "", RESEND_AUTO, .type = NEAP_CHOICE, .live = NEAP_TIMER,
     .choices = "auto beacon off",

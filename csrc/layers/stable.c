@@ -35,7 +35,8 @@ static const struct neap_header stable_headers[] = {
 
 #define AT(member) offsetof(struct stable, member)
 static const struct neap_attr stable_attrs[] = {
-  {NEAP_PARAM, "interval", AT(interval), "ns", NEAP_S(20), 0, NEAP_S(86400), .live = NEAP_TIMER,
+  {NEAP_PARAM, "interval", AT(interval), "ns", NEAP_S(20), NEAP_MS(1), NEAP_S(86400),
+    .or_zero = true, .live = NEAP_TIMER,
     .doc = "Mean time between this member's votes; the next one is drawn anew. 0: by bytes only."},
   {NEAP_PARAM, "max_bytes", AT(max_bytes), "bytes", 2000000, 0, 0, .live = NEAP_NOW,
     .doc = "Multicast bytes after which this member votes at once; what was counted so far "

@@ -34,8 +34,8 @@ struct template
 
 #define AT(member) offsetof(struct template, member)
 static const struct neap_attr template_attrs[] = {
-  {NEAP_PARAM, "period", AT(period), "ns", NEAP_S(1), 0, NEAP_S(3600), .live = NEAP_TIMER,
-    .doc = "Time between two rounds, from now on; 0 holds none."},
+  {NEAP_PARAM, "period", AT(period), "ns", NEAP_S(1), NEAP_MS(1), NEAP_S(3600), .or_zero = true,
+    .live = NEAP_TIMER, .doc = "Time between two rounds, from now on; 0 holds none."},
   {NEAP_COUNTER, "passed", AT(passed), "messages", .doc = "Numbered messages that came up."},
   {NEAP_COUNTER, "rounds", AT(rounds), "rounds", .doc = "How often the timer was due."},
   {NEAP_END},

@@ -64,6 +64,7 @@ local function range_of(row)
   else
     range = "from " .. quantity(row.min, row.unit)
   end
+  if row.or_zero then range = "0 or " .. range end
   if #words > 0 then range = range .. " | " .. table.concat(words, " | ") end
   return range
 end

@@ -44,6 +44,14 @@ describe("an attribute", function()
     assert.truthy(problem:match "attrs_spec.lua:%d+: stable.interval: ", problem)
   end)
 
+  it("is a period or 0, but never next to nothing", function()
+    fails("stable.interval: 1ns is outside 1ms .. 24h, and not 0", function()
+      m.ann.stack.stable.interval = "1ns"
+    end)
+    for _, good in ipairs { "1ms", 0 } do m.ann.stack.stable.interval = good end
+    assert.equal("0", tostring(m.ann.stack.stable.interval))
+  end)
+
   it("cannot be changed when it is read only, or fixed by the file", function()
     fails("nakack.waiting cannot be changed while running", function()
       m.ann.stack.nakack.waiting = 0
