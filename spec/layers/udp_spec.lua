@@ -66,14 +66,46 @@ describe("udp, going down", function()
     assert.equal(400, #m.bob.got)
   end)
 
-  it("sends a message larger than max_packet alone, and drops what is larger than any", function()
+  it("sends a message larger than max_packet alone", function()
     local sim, m = members.new({ "ann", "bob" }, { seed = 1 }, "bare",
       { udp = { max_packet = "2000B" } })
     sim:run "1ms"
-    local large, huge = ("y"):rep(30000), ("z"):rep(66000)
-    pour(sim, m.ann, { "one", large, "two", huge, "three" })
-    assert.same({ "one", large, "two", "three" }, m.bob.got)
+    local large = ("y"):rep(30000)
+    pour(sim, m.ann, { "one", large, "two" })
+    assert.same({ "one", large, "two" }, m.bob.got)
     assert.equal(1, m.ann.udp.oversize)
+  end)
+
+  it("has a send refused that no packet could carry, and the limit named", function()
+    local sim, m = members.new { "ann", "bob" }
+    sim:run "1ms"
+    local ok, code, detail = m.ann:send(("z"):rep(66000))
+    assert.same({ nil, "too big" }, { ok, code })
+    local most = tonumber(detail:match "at most (%d+)")
+    assert(m.ann:send(("y"):rep(most)))
+    assert.is_nil((m.ann:send(("y"):rep(most + 1))))
+    sim:run "20ms"
+    assert.equal(most, #m.bob.got[1])
+    assert.same({ 1, 0 }, { #m.bob.got, m.ann.udp.too_big })
+  end)
+
+  it("drops what layers made too large for any packet", function()
+    local grows = neap.layer "grows" {
+      doc = "Sends more than it got.",
+      down = function(self, batch)
+        for m in batch:each() do
+          self:pass_down(self:new { body = m.body:rep(2) })
+          self:pass_down(m)
+        end
+      end,
+    }
+    local sim, m = members.new({ "ann", "bob" }, { seed = 1 }, neap.stack(function(s)
+      return s.stack "grown" { "What is sent goes twice at once.", grows {}, s.udp {} }
+    end))
+    sim:run "1ms"
+    local large = ("z"):rep(40000)
+    pour(sim, m.ann, { large, "b" })
+    assert.same({ large, "bb", "b" }, m.bob.got)
     assert.equal(1, m.ann.udp.too_big)
   end)
 

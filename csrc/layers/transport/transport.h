@@ -20,11 +20,13 @@
 #include "core/view.h"
 
 /* 64 kB is the largest packet there is; 61 440 leaves room for a full fragment
- * and its headers. 512 hold the head of a list and the longest cluster name. 32
+ * and its headers. 512 hold the head of a list and the longest cluster name;
+ * 1 024 that and the headers of one message of the application. 32
  * destinations can have a packet open at once; the oldest leaves when another
  * one is needed. */
 enum {
   NEAP_PACKET_LEAST = 512,
+  NEAP_PACKET_HEADS = 1024,
   NEAP_PACKET_MOST = 65507,
   NEAP_PACKET_LOCAL = 61440,
   NEAP_BUNDLES = 32
@@ -121,7 +123,7 @@ extern const struct neap_header neap_transport_headers[];
     {NEAP_COUNTER, "oversize", NEAP_TRANSPORT_AT(oversize), "messages",                            \
       .doc = "Larger than max_packet: sent alone."},                                               \
     {NEAP_COUNTER, "too_big", NEAP_TRANSPORT_AT(too_big), "messages",                              \
-      .doc = "Larger than any packet: dropped. frag belongs above this layer."},                   \
+      .doc = "Larger than any packet, by what layers put on it: dropped."},                        \
     {NEAP_COUNTER, "homeless", NEAP_TRANSPORT_AT(homeless), "messages",                            \
       .doc = "Dropped because nobody has said where the member is."},                              \
     {NEAP_COUNTER, "asked", NEAP_TRANSPORT_AT(asked), "members",                                   \
