@@ -46,6 +46,15 @@ describe("README.md", function()
     assert(ran >= 4, "the README has lost its examples")
   end)
 
+  it("has a page for Lua whose layer runs", function()
+    local list = blocks("lua/README.md", "lua")
+    assert(#list >= 1, "lua/README.md has lost its example")
+    for _, block in ipairs(list) do
+      local text, code = run("timeout 60 build/neap run " .. run_block(block, "lua-page"))
+      assert(code == 0, text)
+    end
+  end)
+
   it("has a prompt session that works", function()
     local session = text_of("README.md"):match "```\n(neap> .-)\n```"
     local lines = {}
