@@ -6,9 +6,8 @@
  * to the group's address.  Both are the world's (a port): this layer packs,
  * sends, checks and unpacks, in the real world and in the simulated one.
  *
- *   down   [m][m][m]  -> packet to the group | packet per member
- * layers/transport/send.c up     packet -> [m][m][m], or a counted reason
- * layers/transport/receive.c
+ *   down   [m][m][m] -> packet to the group | packet per member     layers/transport/send.c
+ *   up     packet -> [m][m][m], or a counted reason                  layers/transport/receive.c
  *
  * Packets get lost, doubled and overtaken; reliable layers stand above.
  *
