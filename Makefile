@@ -74,6 +74,7 @@ $(BUILD)/neap: Makefile
 
 deps:
 	@sh spec/support/deps.sh
+	@[ -e $(BUILD)/lib/neap/core.so ] || echo "neap: building, for a minute or so" >&2
 
 run: deps
 	@$(MAKE) --no-print-directory -s all
