@@ -8,11 +8,17 @@ end
 
 local command = {}
 
--- name, arguments, what it does, module, function.
+-- name, arguments, what it does, module, function; more: what help of this one adds.
 local COMMANDS = {
   { "run", "FILE [ARGS]", "runs a Lua file, arguments in arg", "neap.commands.run" },
   { "repl", "[STACK] [--live]", "the prompt: simulated members, or a member of a real group",
-    "neap.commands.repl" },
+    "neap.commands.repl", more = [[
+
+  --nodes ann,bob,cho   the simulated members
+  --seed 7 --loss 0.1   what happens to packets; equal seeds repeat it
+  --live --name ann --group chat   one member of a real group; others may be on this host or network
+
+Lines from a pipe are run one after the other, without a prompt; the code is 1 if one failed.]] },
   { "check", "STACK...", "all problems of stack files at once", "neap.commands.check" },
   { "show", "STACK", "the effective configuration and where each value comes from",
     "neap.commands.check", "show" },
@@ -29,7 +35,9 @@ local COMMANDS = {
 function command.usage(name)
   local rows = {}
   for _, row in ipairs(COMMANDS) do
-    if name == row[1] then return ("neap %s %s   %s"):format(row[1], row[2], row[3]) end
+    if name == row[1] then
+      return ("neap %s %s   %s%s"):format(row[1], row[2], row[3], row.more or "")
+    end
     rows[#rows + 1] = { row[1], row[2], row[3] }
   end
   if name then return nil end
@@ -44,7 +52,10 @@ function command.main(args)
   end
   local names = {}
   for _, row in ipairs(COMMANDS) do
-    if row[1] == name then
+    if row[1] == name and (args[1] == "-h" or args[1] == "--help") then
+      io.write(command.usage(name), "\n")
+      return 0
+    elseif row[1] == name then
       local module = require(row[4])
       return module[row[5] or "main"](args) or 0
     end
@@ -59,8 +70,12 @@ package.loaded["neap.command"] = command
 local arguments = { ... }
 if arguments[1] == "neap.command" then return command end -- It was required.
 local ok, code = xpcall(command.main, function(problem)
-  if type(problem) == "table" and problem.exit then return problem end
-  return debug.traceback(tostring(problem), 2)
+  problem = tostring(problem)
+  -- A mistake in what was asked for; anything else is ours, and comes with the way to it.
+  if not problem:find "^[^%s:]+%.lua:%d+: " or not problem:find(root, 1, true) then
+    return (problem:gsub("^%?: ", ""))
+  end
+  return debug.traceback(problem, 2)
 end, arguments)
 if not ok then
   io.stderr:write("neap: ", tostring(code), "\n")

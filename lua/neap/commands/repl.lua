@@ -22,12 +22,19 @@ local function options_of(args)
     elseif word and takes[word] and args[index + 1] then
       options[word] = args[index + 1]
       index = index + 1
+    elseif word and takes[word] then
+      return nil, ("--%s is followed by its value"):format(word)
     elseif args[index]:sub(1, 1) == "-" then
-      return nil, ("no option %s; see neap help"):format(args[index])
+      return nil, ("no option %s; see neap help repl"):format(args[index])
     else
       options.stack = args[index]
     end
     index = index + 1
+  end
+  for _, word in ipairs { "seed", "loss" } do
+    if options[word] and not tonumber(options[word]) then
+      return nil, ("--%s is a number, not %s"):format(word, options[word])
+    end
   end
   return options
 end
