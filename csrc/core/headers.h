@@ -92,6 +92,7 @@ enum neap_gms_type {
 #define NEAP_GMS_OWN_HEAD(FIELD, WHEN)                                                             \
   FIELD(u8, type, "1 epochs, 2 installed, 3 excluded")                                             \
   WHEN(bytes, epochs, type, NEAP_IN(1), "u32 epoch and u8 mode for each row of the digest")        \
+  WHEN(bytes, names, type, NEAP_IN(1), "u8 length and name for each row; length 0: not told")      \
   WHEN(clong, number, type, NEAP_IN(2) | NEAP_IN(3), "of the view that was installed or excludes") \
   WHEN(addr, creator, type, NEAP_IN(3), "of that view")
 NEAP_HEADER(neap_gms_own_head, NEAP_GMS_OWN_HEAD)

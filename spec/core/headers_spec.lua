@@ -139,7 +139,7 @@ end
 
 local function own_text(field, value)
   if value == nil then return "none" end
-  if field == "epochs" then return form.hex(value) end
+  if field == "epochs" or field == "names" then return form.hex(value) end
   if type(value) == "table" then return value.creator .. "|" .. value.number end
   return tostring(value)
 end

@@ -15,8 +15,8 @@
 
 #include "layers/gms/gms.h"
 
-/* A view of NEAP_MEMBERS_MAX members, twice, with digest: below 60 kB. */
-enum { SCRATCH = NEAP_SLAB_BYTES };
+/* A view of NEAP_MEMBERS_MAX members with digest, epochs and names: below 60 kB. */
+enum { SCRATCH = NEAP_SLAB_BYTES, NAMES_MAX = 16384 };
 
 /* The view of a hold whose view is not made yet. */
 #define PENDING UINT64_MAX
@@ -258,6 +258,29 @@ static struct neap_digest *digest_of(const struct neap_view *view, const struct 
   return ordered;
 }
 
+/* (epoch, mode) of each stream, as consumed here. */
+static void write_epochs(struct neap_writer *w, const struct neap_digest *digest)
+{
+  for (uint32_t i = 0; i < digest->count; i++) {
+    neap_write_u32(w, digest->rows[i].epoch);
+    neap_write_u8(w, digest->rows[i].mode);
+  }
+}
+
+/* So that a joiner need not ask everybody, and knows the dead as well. */
+static void write_names(struct neap_writer *w, const struct neap_digest *digest)
+{
+  uint32_t room = NAMES_MAX;
+  for (uint32_t i = 0; i < digest->count; i++) {
+    const char *name = digest->rows[i].peer->name;
+    uint32_t len = (uint32_t)strlen(name);
+    if (len > room) len = 0;
+    room -= len;
+    neap_write_u8(w, (uint8_t)len);
+    neap_write_bytes(w, name, len);
+  }
+}
+
 static void send_join_rsp(
   struct gms *g, struct neap_peer *to, unsigned flags, const struct neap_digest *digest)
 {
@@ -265,18 +288,20 @@ static void send_join_rsp(
   struct neap_writer w = {bytes, bytes + sizeof bytes, false};
   neap_write_join(&w, gms_view(g), digest);
   uint32_t len = (uint32_t)(w.at - bytes);
-  if (to->generation)
-    for (uint32_t i = 0; i < digest->count; i++) {
-      neap_write_u32(&w, digest->rows[i].epoch);
-      neap_write_u8(&w, digest->rows[i].mode);
-    }
+  if (to->generation) write_epochs(&w, digest);
+  uint32_t epochs_len = (uint32_t)(w.at - bytes) - len;
+  if (to->generation) write_names(&w, digest);
   NEAP_ASSERT(!w.full);
+  uint32_t names_len = (uint32_t)(w.at - bytes) - len - epochs_len;
   struct neap_msg *m = gms_message(g, to, flags, NEAP_GMS_JOIN_RSP, NULL);
   neap_msg_body(m, bytes, (uint32_t)(w.at - bytes));
   m->len = len;
   if (to->generation) /* Its bytes stand behind the body, in the same slab. */
     *neap_gms_own_head_put(m, &g->layer) = (struct neap_gms_own_head){
-      .type = NEAP_GMS_EPOCHS, .epochs = {m->body + len, digest->count * 5}};
+      .type = NEAP_GMS_EPOCHS,
+      .epochs = {m->body + len, epochs_len},
+      .names = {m->body + len + epochs_len, names_len},
+    };
   gms_send(g, m);
 }
 

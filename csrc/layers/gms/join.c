@@ -193,15 +193,19 @@ void gms_found(struct gms *g, const struct neap_found *found)
 
 /* ---- the answer ---- */
 
-/* (epoch, mode) of each stream, as the giver consumed it. */
-static void read_epochs(struct gms *g, struct neap_msg *m, struct neap_digest *digest)
+/* (epoch, mode) of each stream, as the giver consumed it; and what the members are called. */
+static void read_own(struct gms *g, struct neap_msg *m, struct neap_digest *digest)
 {
   const struct neap_gms_own_head *own = neap_gms_own_head_get(m, &g->layer);
   if (!own || own->type != NEAP_GMS_EPOCHS || own->epochs.len != digest->count * 5) return;
   struct neap_reader r = neap_reader_of(own->epochs.at, own->epochs.len);
+  struct neap_reader names = neap_reader_of(own->names.at, own->names.len);
   for (uint32_t i = 0; i < digest->count; i++) {
-    digest->rows[i].epoch = neap_read_u32(&r);
-    digest->rows[i].mode = neap_read_u8(&r);
+    struct neap_digest_row *row = &digest->rows[i];
+    row->epoch = neap_read_u32(&r);
+    row->mode = neap_read_u8(&r);
+    struct neap_slice name = neap_read_slice(&names, neap_read_u8(&names));
+    if (name.len && !row->peer->name[0]) neap_peer_name(row->peer, (const char *)name.at, name.len);
   }
 }
 
@@ -215,7 +219,7 @@ static void accepted(
     neap_view_unref(view);
     return;
   }
-  read_epochs(g, m, digest);
+  read_own(g, m, digest);
   struct neap_peer *creator = neap_peer_find(g->layer.stack, &view->creator);
   if (!creator) creator = m->from;
   if (g->state != GMS_LEAVING) g->state = GMS_MEMBER;

@@ -1,7 +1,8 @@
 /* names: a view reaches the application with the names of its members.
  *
- * Whom discovery has not named yet is asked for, for at most `name_timeout`; then the
- * address stands for the name.  What rises meanwhile waits behind the view, so that
+ * A joiner is told all names with the answer to its request, and others know it from
+ * its search.  Who is new and has no name yet is asked for it, for at most
+ * `name_timeout`; then the address stands for the name.  What rises meanwhile waits behind the view, so that
  * views and messages keep their order; before the first view everything waits.  What
  * waits is bounded by the windows of its senders; messages without a window are bounded
  * by number. */
@@ -11,10 +12,11 @@
 /* A question can get lost. */
 enum { TRIES = 4 };
 
+/* Nobody waits twice for a name: only that of a new member. */
 static bool all_named(const struct neap_view *view)
 {
-  for (uint32_t i = 0; i < view->count; i++)
-    if (!view->members[i]->name[0]) return false;
+  for (uint32_t i = 0; i < view->joined_count; i++)
+    if (!view->joined[i]->name[0]) return false;
   return true;
 }
 
@@ -22,7 +24,8 @@ static void over(struct gms *g)
 {
   struct neap_event event = {.kind = NEAP_EVENT_VIEW, .view = g->naming};
   neap_timer_stop(&g->names);
-  for (uint32_t i = 0; i < g->naming->count; i++) g->unnamed += !g->naming->members[i]->name[0];
+  for (uint32_t i = 0; i < g->naming->joined_count; i++)
+    g->unnamed += !g->naming->joined[i]->name[0];
   g->naming = NULL;
   g->risen = true;
   neap_event_up(&g->layer, &event);
@@ -38,10 +41,10 @@ void gms_names_step(struct neap_layer *layer, struct neap_timer *timer)
     return;
   }
   g->names_left--;
-  for (uint32_t i = 0; i < g->naming->count; i++) {
+  for (uint32_t i = 0; i < g->naming->joined_count; i++) {
     struct neap_event event = {.kind = NEAP_EVENT_LOCATE};
-    if (g->naming->members[i]->name[0]) continue;
-    event.peer = neap_peer_ref(g->naming->members[i]);
+    if (g->naming->joined[i]->name[0]) continue;
+    event.peer = neap_peer_ref(g->naming->joined[i]);
     neap_event_down(layer, &event);
   }
   neap_timer_start(layer, timer, g->name_timeout / TRIES);

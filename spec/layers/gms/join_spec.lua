@@ -140,23 +140,37 @@ describe("gms, joining", function()
     end)
   end)
 
+  it("tells a joiner the names of all, also of the dead", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob", "cho" }
+    group:kill "bob"
+    group.sim:drop { layer = "ping", from = "cho", to = "dee" }
+    group:join "dee":wait({ "ann", "cho", "dee" }, 10e9)
+    assert.equal(0, group:gms("dee").unnamed)
+    assert.truthy(group:gms("dee"):history():find "{ann bob cho dee}")
+    group:close()
+  end)
+
   it("waits for a name at most name_timeout, and keeps messages behind the view", function()
     local group = membership.group { latency = "1ms" }
-    group:form { "ann", "bob" }
     local got = {}
-    group.sim:drop { layer = "ping", to = "cho", from = "bob" } -- so cho never hears bob's name
-    group:join("cho", { message = function(msg)
-      got[#got + 1] = ("%s in %s"):format(msg.body, group:view "cho")
-    end })
+    group:form { "ann" }
+    group:join("bob", { message = function(msg)
+      got[#got + 1] = ("%s in %s"):format(msg.body, group:view "bob")
+    end }):wait({ "ann", "bob" }, 1e9)
+    group.sim:drop { layer = "ping", from = "cho", to = "bob" } -- he never hears her name
+    group:join "cho"
     repeat group:run "1ms" until group:view "ann" == "ann|2 {ann bob cho}"
     local since = group.sim:now()
     group.sim:spawn(function() group.channels.ann:send "early" end)
-    repeat group:run "1ms" until group.channels.cho:view()
+    repeat group:run "1ms" until group:view("bob"):find "ann|2"
     assert.is_near(200e6, group.sim:now() - since, 5e6)
     group:run "10ms"
     assert.equal(1, #got)
     assert.truthy(got[1]:find("early in ann|2", 1, true))
-    assert.equal(1, group:gms("cho").unnamed)
+    assert.equal(1, group:gms("bob").unnamed)
+    group:leave("ann"):run "5ms" -- nobody waits for it a second time
+    assert.truthy(group:view("bob"):find "^bob|3")
     group:close()
   end)
 end)
