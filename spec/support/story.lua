@@ -1,0 +1,251 @@
+-- story: what the members of a swarm do: they join, send, get, and are held to account.
+--
+-- Everything they send and get goes past the oracle; what is left when all is calm is looked at.
+
+local Channel = require "neap.channel"
+local neap = require "neap"
+
+local RAISED = "a callback that raises, for once"
+
+local Story = {}
+Story.__index = Story
+
+-- A label and a filler; without a filler of its own, a body shorter than its label is only its end.
+local function body_of(label, size)
+  if size == 0 then return "" end
+  if size <= #label then return label:sub(-size) end
+  return label .. (" "):rep(size - #label)
+end
+
+function Story:size()
+  local c, has = self.c, self.plan.has
+  local kind = c:real()
+  if kind < 0.1 then return c:between(0, 3) end
+  if kind < 0.8 or not has.big then return c:between(10, 1500) end
+  if kind < 0.97 then return c:between(1500, 30000) end
+  return c:between(30000, 200000)
+end
+
+function Story:is_alive(name)
+  local channel = self.channels[name]
+  return channel and channel:is_open() and not self.gone[name]
+end
+
+function Story:alive()
+  local list = {}
+  for _, name in ipairs(self.names) do
+    if self:is_alive(name) then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- What is sent, drawn before it is known whether there is room.
+function Story:draw(name)
+  local c, has = self.c, self.plan.has
+  local channel = self.channels[name]
+  local view = channel:view()
+  if not view then return end
+  self.labels = self.labels + 1
+  local options, message = {}, {}
+  if has.unicasts and c:yes(0.3) then
+    local to = c:pick(view.addresses)
+    options.to, message.to = to, to
+  end
+  if has.oob and c:yes(0.2) then options.oob, message.oob = true, true end
+  if has.quiet_loopback and c:yes(0.2) then options.loopback, message.loopback = false, false end
+  if has.rsvp and c:yes(0.15) then
+    options.rsvp = c:pick { "completion", "delivery", "reception", true }
+    options.wait = false
+  end
+  local label = ("%s %s #%d"):format(name, message.to and "to one" or "to all", self.labels)
+  local size = self:size()
+  if message.oob then size = math.max(size, #label) end
+  message.body = body_of(label, size)
+  return message, options
+end
+
+-- What a synchronous send says must be true: of everybody who was in the sender's view when the
+-- send was called and is in it now.
+function Story:check_rsvp(name, row, view, ack_on)
+  if ack_on ~= "delivery" then return end
+  local now = {}
+  for _, address in ipairs(self.channels[name]:view().addresses) do now[address] = true end
+  for index, address in ipairs(view.addresses) do
+    local other = view.members[index]
+    local target = not row.stream.to or row.stream.to == address
+    local mine = address == row.stream.from
+    if target and now[address] and self:is_alive(other) and not (mine and row.loopback == false)
+      and self.channels[other].address == address
+      and not self.oracle:delivered(row, address) then
+      self.oracle:complain("rsvp: %s was told that %s has %q, which it has not", name, other,
+        row.body:sub(1, 30))
+    end
+  end
+end
+
+Story.FAILURES = { -- what a send may end with when its sender or its target is in trouble
+  ["not a member"] = true, closed = true, reset = true, ["would block"] = true, timeout = true,
+  left = true, ["not joined"] = true, refused = true,
+}
+
+function Story:send(name)
+  local channel = self.channels[name]
+  local message, options = self:draw(name)
+  if not message then return end
+  local view = channel:view()
+  local row = self.oracle:on_send(channel.address, name, message)
+  self.waiting = self.waiting + 1
+  local ok, code, detail = channel:send(message.body, options)
+  self.waiting = self.waiting - 1
+  -- As the stack says: which nobody knows when it changes.
+  local ack_on = options.rsvp == true and not self.plan.has.changes and "delivery" or options.rsvp
+  if not ok then
+    row.refused = true
+    self.codes[code] = (self.codes[code] or 0) + 1
+    if not Story.FAILURES[code] then
+      self.oracle:complain("send: %s got %s (%s)", name, tostring(code), tostring(detail))
+    end
+    return
+  end
+  if options.rsvp then
+    self.waiting = self.waiting + 1
+    ok, code = ok:wait()
+    self.waiting = self.waiting - 1
+    if ok and self:is_alive(name) then
+      self:check_rsvp(name, row, view, ack_on)
+    elseif not ok and not Story.FAILURES[code] then
+      self.oracle:complain("rsvp: %s got %s", name, tostring(code))
+    end
+  end
+end
+
+function Story:sleep(ms)
+  neap.sleep(("%dus"):format(math.floor(ms * 1000)))
+end
+
+function Story:on_message(name, message)
+  local channel = self.channels[name]
+  local c, has = self.c, self.plan.has
+  local token = self.oracle:on_got(channel.address, name, message)
+  self.got = self.got + 1
+  if has.naps and c:yes(0.002) then self:sleep(c:between(1000, 6000)) end
+  if has.slow_callbacks and c:yes(0.05) then self:sleep(c:pick { 0, 5, 40, 200 }) end
+  if has.from_callbacks and self.echoes > 0 and c:yes(0.1) then
+    self.echoes = self.echoes - 1
+    self:echo(name)
+  end
+  self.oracle:on_done(token)
+  if has.raises and c:yes(0.02) then error(RAISED) end
+end
+
+-- From inside a callback: never synchronous, and it may be turned away.
+function Story:echo(name)
+  local channel = self.channels[name]
+  local message, options = self:draw(name)
+  if not message then return end
+  options.rsvp, options.wait = nil, nil
+  local row = self.oracle:on_send(channel.address, name, message)
+  local ok, code = channel:send(message.body, options)
+  if not ok then
+    row.refused = true
+    self.codes[code] = (self.codes[code] or 0) + 1
+  end
+end
+
+function Story:join_late(name)
+  while self.cut do self:sleep(100) end
+  self:join(name)
+end
+
+function Story:join(name)
+  local channel
+  channel = self.sim:join("swarm", {
+    stack = self.plan.stack, name = name, with = self.plan.with,
+    on = {
+      message = function(message) self:on_message(name, message) end,
+      view = function(view)
+        local known = self.addresses[name]
+        if known and known ~= channel.address then self.oracle:gone(known) end
+        self.addresses[name] = channel.address
+        self.oracle:on_view(channel.address, name, view)
+      end,
+      error = function(text)
+        if not text:find(RAISED, 1, true) then
+          self.oracle:complain("callback: %s: %s", name, text)
+        end
+      end,
+      trouble = function(trouble)
+        self.troubles = self.troubles + 1
+        self.last_trouble = name .. ": " .. trouble.text
+      end,
+    },
+  })
+  -- Room for a few messages: what does not fit is dropped, and asked for again.
+  if self.plan.has.small_inboxes then channel[Channel.own].pointer.rx_limit = 20000 end
+  self.channels[name] = channel
+  self.gone[name], self.finished[name] = nil, nil
+  self.sim:spawn(function()
+    while not channel:view() do
+      if not channel:is_open() then return end
+      self:sleep(100)
+    end
+    for _ = 1, self.plan.sends do
+      if not self:is_alive(name) or self.channels[name] ~= channel then return end
+      self:send(name)
+      self:sleep(self.c:real() * self.plan.pause)
+    end
+    self.finished[name] = true
+  end)
+end
+
+-- Everybody is in one view.
+function Story:together()
+  local alive = self:alive()
+  local first = #alive > 0 and self.channels[alive[1]]:view()
+  for _, name in ipairs(alive) do
+    local view = self.channels[name]:view()
+    if not first or not view or view.id ~= first.id or #view.members ~= #alive then return false end
+  end
+  return first
+end
+
+-- ---- the end ----------------------------------------------------------------------------------
+
+-- Nothing may be left in these when all is calm.
+local EMPTY = {
+  nakack = { "waiting", "window_stored", "mode_pending", "early", "holds" },
+  unicast = { "unacked", "waiting" },
+  frag = { "partials" },
+  gms = { "joiners", "holds" },
+  rsvp = { "pending", "owed", "lingering" },
+}
+
+function Story:check_empty(name)
+  local stack = self.channels[name].stack
+  for layer, gauges in pairs(EMPTY) do
+    for _, gauge in ipairs(gauges) do
+      local value = tonumber(tostring(stack[layer][gauge]))
+      if value ~= 0 then
+        self.oracle:complain("calm: %s.%s of %s is %s", layer, gauge, name, tostring(value))
+      end
+    end
+  end
+end
+
+function Story:check_end()
+  local alive = {}
+  for _, name in ipairs(self:alive()) do
+    alive[#alive + 1] = self.channels[name].address
+    if not self.finished[name] then
+      self.oracle:complain("liveness: %s still waits to send", name)
+    end
+    self:check_empty(name)
+  end
+  if self.waiting > 0 then
+    self.oracle:complain("liveness: %d sends have not returned", self.waiting)
+  end
+  for _, text in ipairs(self.sim:complaints()) do self.oracle:complain("checker: %s", text) end
+  self.oracle:verdict(alive)
+end
+
+return Story

@@ -1,0 +1,94 @@
+-- trouble: what goes wrong in a swarm while its members talk, beyond what the network does.
+-- trouble[kind](story, name) does it once, to one member, and returns when it is over.
+
+local trouble = {}
+
+function trouble.pauses(story, name)
+  if story.paused[name] then return end
+  story.paused[name] = true
+  story.sim:pause(name)
+  story:sleep(story.c:pick { 20, 300, 2000, 5000 })
+  if story:is_alive(name) then story.sim:resume(name) end
+  story.paused[name] = nil
+end
+
+function trouble.crashes(story, name)
+  if #story:alive() <= 2 or story.crashed >= story.plan.count / 2 then return end
+  story.crashed = story.crashed + 1
+  story.gone[name] = true
+  if story.addresses[name] then story.oracle:gone(story.addresses[name]) end
+  story.sim:kill(name)
+  if story.plan.has.returns and story.c:yes(0.5) then
+    story:sleep(story.c:pick { 1, 500, 5000 })
+    story:join_late(name)
+  end
+end
+
+-- Beyond the time after which the others give it up: it comes back under another address.
+function trouble.long_pauses(story, name)
+  if story.paused[name] or #story:alive() <= 2 or story.long_paused then return end
+  story.long_paused, story.paused[name] = true, true
+  story.sim:pause(name)
+  story:sleep(18000)
+  if story:is_alive(name) then story.sim:resume(name) end
+  story.paused[name] = nil
+end
+
+-- The network falls apart, not for so long that anybody is given up.  Not while somebody comes in:
+-- who finds nobody founds a group of its own, and parts of two or more stay apart.
+function trouble.cuts(story)
+  if not story:together() then return end
+  story.cut = true
+  local sides = { {}, {} }
+  for _, name in ipairs(story:alive()) do table.insert(story.c:pick(sides), name) end
+  story.sim:partition(sides[1], sides[2])
+  story:sleep(story.c:pick { 10, 100, 1000 })
+  story.sim:heal()
+  story.cut = false
+  story:sleep(3000)
+end
+
+local CHANGES = {
+  nakack = {
+    window_bytes = { "20KB", "200KB", "4MB" }, window_messages = { 16, 256, 16384 },
+    xmit_interval = { "20ms", "500ms" }, max_xmit_req_size = { 64, 1024 },
+  },
+  unicast = { window_bytes = { "10KB", "4MB" }, window_messages = { 8, 1024 } },
+  mfc = { max_credits = { "10KB", "200KB", "4MB" } },
+  ufc = { max_credits = { "10KB", "200KB", "4MB" } },
+  frag = { frag_size = { "1KB", "20KB", "60KB" } },
+  stable = { interval = { "1s", "20s" }, max_bytes = { "50KB", "2MB" } },
+  rsvp = { ack_on = { "completion", "delivery" }, resend_interval = { "500ms", "2s" } },
+}
+
+-- A live attribute of one member.
+function trouble.changes(story, name)
+  local layers = { "nakack", "unicast", "mfc", "ufc", "frag", "stable", "rsvp" }
+  local layer = story.c:pick(layers)
+  local attributes = {}
+  for attribute in pairs(CHANGES[layer]) do attributes[#attributes + 1] = attribute end
+  table.sort(attributes)
+  local attribute = story.c:pick(attributes)
+  story.channels[name].stack[layer][attribute] = story.c:pick(CHANGES[layer][attribute])
+end
+
+function trouble.leaves(story, name)
+  if #story:alive() <= 2 or story.left or story.paused[name] then return end
+  story.left = true
+  story.gone[name] = true
+  if story.addresses[name] then story.oracle:gone(story.addresses[name]) end
+  story.channels[name]:leave()
+end
+
+function trouble.toggles(story, name)
+  local channel = story.channels[name]
+  if not channel:view() then return end
+  local mode = channel.stack.nakack.retransmission == "nak" and "ack" or "nak"
+  local ok, code = channel.stack:set { nakack = { retransmission = mode } }
+  story.toggled = story.toggled + (ok and 1 or 0)
+  if not ok and code ~= "timeout" and not story.FAILURES[code] then
+    story.oracle:complain("toggle: %s got %s", name, tostring(code))
+  end
+end
+
+return trouble
