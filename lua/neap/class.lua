@@ -209,7 +209,8 @@ local function header_of(layer, definition, doc)
   headers[0].size, headers[0].doc = ffi.sizeof(ffi.typeof(struct)), doc
   headers[0].rows, headers[0].row_count = rows, #names
   local put, get = accessors(names, members, struct)
-  return { rows = rows, headers = headers, put = put, get = get }
+  return { rows = rows, headers = headers, put = put, get = get, names = names,
+    known = keys.set(names) }
 end
 
 local no_header = {

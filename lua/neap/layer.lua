@@ -265,8 +265,9 @@ function layer.make(name)
   if type(name) ~= "string" or not name:match "^[%a][%w_]*$" then
     mistake.raise("a layer's name is one word: neap.layer \"third\" { ... }")
   end
+  local where = mistake.where()
   return function(definition)
-    local class = class_of(name, definition, self_of.Object)
+    local class = mistake.at(where, class_of, name, definition, self_of.Object)
     class.maker = maker(class)
     classes.add(class)
     return setmetatable({ name = name, class = class }, {

@@ -20,8 +20,20 @@ function mistake.where(last)
   return "?", "?", 0
 end
 
+local place -- where what raises now is told to be; nil: where it is
+
 function mistake.raise(format, ...)
-  error(("%s: " .. format):format(mistake.where(), ...), 0)
+  error(("%s: " .. format):format(place or mistake.where(), ...), 0)
+end
+
+-- f(...), whose mistakes stand at `where`: a call in a `return` leaves no frame to find.
+function mistake.at(where, f, ...)
+  local before = place
+  place = where
+  local ok, result = pcall(f, ...)
+  place = before
+  if not ok then error(result, 0) end
+  return result
 end
 
 -- Any error value as text, with where it came from.

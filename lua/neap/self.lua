@@ -15,8 +15,10 @@
 
 local C = require "neap.cdef"
 local ffi = require "ffi"
+local keys = require "neap.keys"
 local message = require "neap.message"
 local mistake = require "neap.mistake"
+local nearest = require "neap.nearest"
 local quantity = require "neap.quantity"
 local view_of = require "neap.view"
 
@@ -129,9 +131,16 @@ function Object:new(options)
   return boxed(instance, m)
 end
 
--- Writes the layer's header.
+-- Writes the layer's header: fields that are left out are 0.
 function Object:put(box, fields)
   local instance = self[inside]
+  if instance.strict and instance.header.known then
+    local unknown = keys.unknown(fields, instance.header.known)
+    if unknown ~= nil then
+      mistake.raise("the header of %s has no field '%s'%s", instance.class.name,
+        tostring(unknown), nearest(unknown, instance.header.names))
+    end
+  end
   instance.header.put(live(box), instance.slot, instance.at, fields)
 end
 
@@ -215,7 +224,7 @@ function Object:cancel(f)
   end
 end
 
--- Nanoseconds on the world's clock.
+-- Nanoseconds on the world's clock: a plain number, to compare with self.timeout.ns.
 function Object:now()
   return tonumber(self[inside].c.layer.stack.world.now)
 end

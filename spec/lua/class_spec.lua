@@ -39,6 +39,11 @@ describe("neap.layer", function()
     fails("a layer's name is one word", neap.layer, "two words")
   end)
 
+  it("says it at the line of the layer, also when that is what a file returns", function()
+    local chunk = loadstring('\n\nreturn require("neap").layer "bad" { dok = "x" }', "@bad.lua")
+    fails("bad.lua:3: bad: a layer has no field 'dok' (did you mean 'doc'?)", chunk)
+  end)
+
   it("refuses header ids that clash, when the stack is checked", function()
     local one = neap.layer "one" { doc = "x", headers = { id = 2101, { "a", "u8" } } }
     local two = neap.layer "two" { doc = "x", headers = { id = 2101, { "b", "u8" } } }

@@ -215,6 +215,20 @@ describe("a layer's header", function()
     assert.truthy(heads[1][6]:find("the header has no field 'nix'", 1, true))
   end)
 
+  it("has no other fields than those", function()
+    local typo = neap.layer "typo" {
+      doc = "Writes a field that is not there.",
+      headers = { id = 2990, { "seq", "clong" } },
+      each_down = function(self, m)
+        self:put(m, { sec = 1 })
+        self:pass_down(m)
+      end,
+    }
+    local sim, m = over(typo)
+    m.ann:send "x"
+    fails("the header of typo has no field 'sec' (did you mean 'seq'?)", sim.settle, sim)
+  end)
+
   it("is absent on messages without it", function()
     local seen
     local reader = neap.layer "reader" {
