@@ -58,7 +58,7 @@ const char *neap_attr_nearest(const struct neap_class *class, const char *name)
       return old_names[i].name;
   struct neap_nearest nearest = neap_nearest_to(name);
   for (const struct neap_attr *a = class->attrs; a && a->kind != NEAP_END; a++)
-    neap_nearest_offer(&nearest, a->name);
+    if (a->kind == NEAP_PARAM) neap_nearest_offer(&nearest, a->name);
   return nearest.word;
 }
 

@@ -56,7 +56,7 @@ struct neap_value {
 /* The row of this name, or NULL. */
 const struct neap_attr *neap_attr_find(const struct neap_class *class, const char *name);
 
-/* The name that was meant: of the row that the field calls `name`, else the nearest; or NULL. */
+/* The parameter that was meant: the row that the field calls `name`, else the nearest; or NULL. */
 const char *neap_attr_nearest(const struct neap_class *class, const char *name);
 
 /* Says that the layer has no such parameter, with the nearest name or that it can only be read. */
