@@ -110,8 +110,9 @@ static void frag_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct frag *f = (struct frag *)layer;
   struct neap_batch out = {0};
-  struct neap_msg *m;
-  if (batch->bytes <= f->size) { /* Nothing in it can be longer. */
+  struct neap_msg *m = batch->bytes > f->size ? batch->first : NULL;
+  while (m && m->len <= f->size) m = m->next;
+  if (!m) { /* Nothing in it is longer. */
     neap_pass_down(layer, batch);
     return;
   }
