@@ -5,6 +5,8 @@
 
 #include "bind/bind.h"
 
+#include "core/promise.h"
+
 #include "real/real.h"
 #include "sim/sim.h"
 
@@ -164,6 +166,7 @@ static int class_maker(lua_State *L)
 
 /* ---- descriptions ---- */
 
+/* Adds a text to the list on top. */
 static void problem(void *context, const char *text)
 {
   lua_State *L = context;
@@ -176,6 +179,16 @@ static int spec_check(lua_State *L)
 {
   lua_newtable(L);
   neap_stack_check(lua_topointer(L, 1), problem, L);
+  return 1;
+}
+
+/* core.promises(spec): the words that hold above it, in their order. */
+static int spec_promises(lua_State *L)
+{
+  const struct neap_stack_spec *spec = lua_topointer(L, 1);
+  lua_newtable(L);
+  for (const struct neap_word *w = neap_words; w->word; w++)
+    if (neap_stack_promises(spec, w->word)) problem(L, w->word);
   return 1;
 }
 
@@ -272,6 +285,7 @@ const luaL_Reg neap_bind_world_functions[] = {
   {"op", stack_op},
   {"checks", stack_checks},
   {"check", spec_check},
+  {"promises", spec_promises},
   {"maker", class_maker},
   {"sim", world_sim},
   {"real", world_real},

@@ -143,21 +143,41 @@ static const char *described_value(const void *context, const char *name)
   return neap_attr_text(attr, &value, d->text, sizeof d->text);
 }
 
-static void check_promises(const struct neap_stack_spec *spec, struct report *report)
+/* The layers as promisers; `values` and `places` have room for each. */
+static void describe(const struct neap_stack_spec *spec, struct described *values,
+  char (*places)[WHERE], struct neap_promiser *layers)
 {
-  struct neap_promiser layers[NEAP_LAYERS_MAX];
-  struct described *values = calloc(spec->count, sizeof *values);
-  char(*places)[WHERE] = calloc(spec->count, sizeof *places);
-  NEAP_ASSERT(values && places);
   for (uint32_t i = 0; i < spec->count; i++) {
     values[i].layer = &spec->layers[i];
     where(spec, spec->layers[i].line, places[i]);
     layers[i] = (struct neap_promiser){
       spec->layers[i].class, name_of(&spec->layers[i]), places[i], described_value, &values[i]};
   }
+}
+
+static void check_promises(const struct neap_stack_spec *spec, struct report *report)
+{
+  struct neap_promiser layers[NEAP_LAYERS_MAX];
+  struct described *values = calloc(spec->count, sizeof *values);
+  char(*places)[WHERE] = calloc(spec->count, sizeof *places);
+  NEAP_ASSERT(values && places);
+  describe(spec, values, places, layers);
   report->count += neap_promises_check(layers, spec->count, report->problem, report->context);
   free(values);
   free(places);
+}
+
+bool neap_stack_promises(const struct neap_stack_spec *spec, const char *word)
+{
+  struct neap_promiser layers[NEAP_LAYERS_MAX];
+  struct described *values = calloc(spec->count, sizeof *values);
+  char(*places)[WHERE] = calloc(spec->count, sizeof *places);
+  NEAP_ASSERT(values && places && spec->count <= NEAP_LAYERS_MAX);
+  describe(spec, values, places, layers);
+  bool holds = neap_promise_holds(layers, spec->count, 0, word);
+  free(values);
+  free(places);
+  return holds;
 }
 
 unsigned neap_stack_check(const struct neap_stack_spec *spec, neap_problem *problem, void *context)

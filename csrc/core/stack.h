@@ -76,6 +76,9 @@ typedef void neap_problem(void *context, const char *text);
 unsigned neap_stack_check(
   const struct neap_stack_spec *spec, neap_problem *problem, void *context);
 
+/* Does this word hold above a description that passed neap_stack_check? */
+bool neap_stack_promises(const struct neap_stack_spec *spec, const char *word);
+
 struct neap_stack {
   struct neap_link link;      /* in world->stacks */
   struct neap_link ready;     /* in world->ready */

@@ -183,6 +183,7 @@ const struct neap_class neap_check_fifo = {
   .doc = "Watches that messages come in order, once and without gaps.",
   .needs = "mcast_fifo mcast_reliable ucast_fifo ucast_reliable",
   .hears = "view",
+  .breaks = "jgroups5",
   .size = sizeof(struct check_fifo),
   .peer_size = sizeof(struct peer),
   .headers = check_fifo_headers,

@@ -88,6 +88,7 @@ const struct neap_class neap_check_frag = {
   .name = "check_frag",
   .doc = "Watches that messages come out as they went in.",
   .needs = "frag view",
+  .breaks = "jgroups5",
   .size = sizeof(struct check_frag),
   .headers = check_frag_headers,
   .attrs = check_frag_attrs,

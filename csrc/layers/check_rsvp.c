@@ -231,6 +231,7 @@ const struct neap_class neap_check_rsvp = {
   .name = "check_rsvp",
   .doc = "Watches that a synchronous send does not return too early.",
   .needs = "rsvp view",
+  .breaks = "jgroups5",
   .size = sizeof(struct check_rsvp),
   .headers = check_rsvp_headers,
   .attrs = check_rsvp_attrs,

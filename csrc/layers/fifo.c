@@ -176,6 +176,7 @@ const struct neap_class neap_fifo = {
   .doc = "Multicasts of one sender come out in the order they went in.",
   .needs = "multicast",
   .gives = "mcast_fifo",
+  .breaks = "jgroups5",
   .size = sizeof(struct fifo),
   .peer_size = sizeof(struct peer), /* zeroed for each member, found by its slot */
   .peer_gone = fifo_peer_gone,

@@ -270,6 +270,13 @@ local function ops_of(layer, ops)
   return list
 end
 
+-- With a header of its own on its messages a layer leaves the common wire format.
+local function breaks_of(definition)
+  local breaks = definition.breaks or ""
+  if not definition.headers or breaks:find("jgroups5", 1, true) then return breaks end
+  return breaks .. " jgroups5"
+end
+
 -- { name, class (C), definition, rows, metrics, header, headers, ops }.
 return function(name, definition, methods)
   check_fields(name, definition)
@@ -277,7 +284,7 @@ return function(name, definition, methods)
   local class = { name = name, class = c, definition = definition, rows = definition.attrs or {} }
   c.name, c.doc, c.abi = name, definition.doc, ABI
   c.needs, c.hears = definition.needs or "", definition.hears or ""
-  c.gives, c.breaks = definition.gives or "", definition.breaks or ""
+  c.gives, c.breaks = definition.gives or "", breaks_of(definition)
   c.size, c.peer_size = ffi.sizeof "struct neap_bind_layer", 8
   class.attrs, class.metrics = attrs_of(name, class.rows, methods)
   c.attrs = class.attrs

@@ -63,6 +63,10 @@ describe("neap check", function()
     assert.equal(0, code)
     has(text, "lan: good")
     has(text, "mcast_fifo")
+    local lan, teaching = text:match "lan: good[^\n]*\n([^\n]*)\nlossy.-(teaching: good.*)$"
+    has(lan, "jgroups5")
+    assert.is_nil(teaching:match "gives:[^\n]*jgroups5")
+    has(teaching, "leaves the wire format of JGroups by: fifo")
   end)
 
   it("tells all problems at once, with file and line", function()

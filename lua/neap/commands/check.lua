@@ -1,23 +1,27 @@
 -- neap check STACK...: all problems of stack files at once; opens nothing.
 -- neap show STACK: the effective configuration, with the origin of each value.
 
+local core = require "neap.core"
+local ffi = require "ffi"
 local reference = require "neap.reference"
 local stack = require "neap.stack"
 
 local check = {}
 
-local function promise_line(description)
-  local gives = {}
-  for index = #description.layers, 1, -1 do
-    local layer = reference.layer(description.layers[index].class.name)
-    for word in layer.breaks:gmatch "%S+" do gives[word] = nil end
-    for word in layer.gives:gmatch "[%w_]+" do gives[word] = true end
+-- What a good stack gives, and which of its layers leave the common wire format.
+local function promise_lines(name, description)
+  local words = core.promises(stack.ready(name).spec)
+  local lines, leave = { "  gives: " .. table.concat(words, " ") }, {}
+  for _, layer in ipairs(description.layers) do
+    local breaks = layer.class.class.breaks
+    if breaks ~= nil and reference.has(ffi.string(breaks), "jgroups5") then
+      leave[#leave + 1] = layer.name
+    end
   end
-  local words = {}
-  for _, row in ipairs(reference.words()) do
-    if gives[row.word] then words[#words + 1] = row.word end
+  if #leave > 0 then
+    lines[2] = "  leaves the wire format of JGroups by: " .. table.concat(leave, " ")
   end
-  return table.concat(words, " ")
+  return table.concat(lines, "\n")
 end
 
 function check.main(args)
@@ -32,8 +36,8 @@ function check.main(args)
     if #problems > 0 then
       bad = bad + 1
     else
-      io.write(("%s: good: %s\n  gives: %s\n"):format(name, description.sentence or "",
-        promise_line(description)))
+      io.write(("%s: good: %s\n%s\n"):format(name, description.sentence or "",
+        promise_lines(name, description)))
     end
   end
   return bad == 0 and 0 or 1

@@ -53,6 +53,7 @@ return neap.layer "fifo_lua" {
   doc = "Multicasts of one sender come out in the order they went in.",
   needs = "multicast",
   gives = "mcast_fifo",
+  breaks = "jgroups5",
 
   peer = function() return { next = 0, slot = {}, held = 0 } end,
   peer_gone = function(self, p)
