@@ -93,6 +93,16 @@ sim: deps
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/neap run spec/support/swarm_main.lua $(SEEDS)
 
+# The programs that measure: the same objects in a program of their own, without Lua.
+BENCH_OBJ = $(filter-out $(BUILD)/obj/bind/%,$(OBJ)) \
+  $(patsubst csrc/%.c,$(BUILD)/obj/%.o,$(wildcard csrc/bench/*.c))
+$(BUILD)/neap-bench: $(BENCH_OBJ)
+	$(CC) $(LDSAN) -o $@ $^ -luv -lm
+
+bench: deps
+	@$(MAKE) --no-print-directory -s all $(BUILD)/neap-bench
+	@$(BUILD)/neap bench
+
 soak: deps
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/neap run spec/support/soak.lua
@@ -132,4 +142,6 @@ clean:
 
 -include $(OBJ:.o=.d)
 
-.PHONY: all deps run repl test sim soak fuzz install clean
+-include $(patsubst csrc/%.c,$(BUILD)/obj/%.d,$(wildcard csrc/bench/*.c))
+
+.PHONY: bench all deps run repl test sim soak fuzz install clean
