@@ -145,7 +145,7 @@ static void tick(struct neap_layer *layer, struct neap_timer *timer)
   struct fd_all *f = (struct fd_all *)layer;
   struct life *l;
   uint64_t now = neap_now(layer);
-  bool paused = now - f->due >= pace(f);
+  bool paused = now - f->due >= pace(f) && !NEAP_IS_MUTANT(522);
   (void)timer;
   f->pauses += paused;
   heartbeat(f);

@@ -107,6 +107,8 @@ static const struct neap_attr gms_attrs[] = {
     .doc = "Joiners put out because acks were missing for hold_timeout."},
   {NEAP_COUNTER, "told", AT(told), "messages", .doc = "Words to the excluded."},
   {NEAP_COUNTER, "unnamed", AT(unnamed), "members", .doc = "Shown by address: no name in time."},
+  {NEAP_COUNTER, "outside", AT(outside), "messages",
+    .doc = "Multicasts of members that left with a view before they could rise; dropped."},
   {NEAP_COUNTER, "early_dropped", AT(early_dropped), "messages",
     .doc = "Unreliable ones beyond 1024 that came while a view waited for names."},
   {NEAP_COUNTER, "malformed", AT(malformed), "messages", .doc = "Unreadable or senseless."},
@@ -233,19 +235,30 @@ static void take(struct gms *g, struct neap_msg *m, const struct neap_gms_head *
   }
 }
 
+/* A multicast of somebody who left with the view that has just been installed. */
+static bool outside(const struct gms *g, const struct neap_msg *m)
+{
+  return m && !m->to && gms_view(g) && !neap_in_view(gms_view(g), m->from);
+}
+
 static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct gms *g = (struct gms *)layer;
   struct neap_batch out = {0};
   struct neap_msg *m;
-  if (!neap_batch_has(batch, layer, 0) &&
-      !neap_batch_has(batch, layer, 1)) { /* Nothing of ours: it passes whole. */
+  if (!neap_batch_has(batch, layer, 0) && !neap_batch_has(batch, layer, 1) &&
+      !outside(g, batch->first)) { /* Nothing of ours: it passes whole. */
     gms_rise(g, batch);
     return;
   }
   while ((m = neap_take(batch))) {
     const struct neap_gms_head *head = neap_gms_head_get(m, layer);
     const struct neap_gms_own_head *own = neap_gms_own_head_get(m, layer);
+    if (!head && !own && outside(g, m)) {
+      g->outside++;
+      neap_msg_free(m);
+      continue;
+    }
     if (!head && !own) {
       neap_put(&out, m);
       continue;

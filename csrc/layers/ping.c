@@ -223,7 +223,8 @@ static void search_on(struct neap_layer *layer, struct neap_timer *timer)
   struct ping *p = (struct ping *)layer;
   uint64_t now = neap_now(layer);
   (void)timer;
-  if (now - p->due >= p->pause) { /* Stopped meanwhile: the answers are still to be read. */
+  if (now - p->due >= p->pause &&
+      !NEAP_IS_MUTANT(521)) { /* Stopped meanwhile: the answers are still to be read. */
     p->stopped++;
     p->until = now + p->time;
   }

@@ -95,7 +95,7 @@ static void judge(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct verify_suspect *v = (struct verify_suspect *)layer;
   struct trial *t;
-  bool late = neap_now(layer) - v->end > v->timeout / 2;
+  bool late = neap_now(layer) - v->end > v->timeout / 2 && !NEAP_IS_MUTANT(524);
   (void)timer;
   v->again += late;
   uint64_t now = neap_now(layer);
@@ -105,7 +105,7 @@ static void judge(struct neap_layer *layer, struct neap_timer *timer)
       ask(v, t);
       continue;
     }
-    if (now - t->since < v->timeout) continue; /* came within this window */
+    if (now - t->since < v->timeout && !NEAP_IS_MUTANT(523)) continue; /* came within this window */
     struct neap_event event = {.kind = NEAP_EVENT_SUSPECT, .peer = neap_peer_ref(t->peer)};
     snprintf(event.text, sizeof event.text, "%s", t->why);
     v->confirmed++;

@@ -86,7 +86,7 @@ void gms_acks_check(struct gms *g)
   for (uint32_t i = 0; i < view->count; i++) {
     if (view->members[i]->self) continue;
     const struct gms_peer *p = gms_peer_of(g, view->members[i]);
-    if (p->acked < all) all = p->acked;
+    if (p->acked < all && !NEAP_IS_MUTANT(501)) all = p->acked;
     if (p->acked < staying && !gms_going(p)) staying = p->acked;
   }
   for (unsigned i = 0; i < GMS_HOLDS; i++)
@@ -215,7 +215,9 @@ void gms_change(struct neap_layer *layer, struct neap_timer *timer)
   *hold = (struct gms_hold){++g->ticket, PENDING, UINT64_MAX};
   g->holds_out++;
   g->gathering = true;
-  hold_event(g, NEAP_EVENT_HOLD, g->ticket, NULL); /* Nothing moves between this and the digest. */
+  if (!NEAP_IS_MUTANT(502))
+    hold_event(
+      g, NEAP_EVENT_HOLD, g->ticket, NULL); /* Nothing moves between this and the digest. */
   struct neap_event event = {.kind = NEAP_EVENT_DIGEST_GET, .number = g->ticket};
   neap_ask_down(layer, &event);
 }

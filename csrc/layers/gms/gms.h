@@ -74,7 +74,7 @@ struct gms {
   /* counters */
   uint64_t views, joins, leaves, exclusions, requests, retries, views_sent, deltas_sent;
   uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
-  uint64_t malformed, unnamed, early_dropped, searches_alone, takeovers;
+  uint64_t malformed, unnamed, outside, early_dropped, searches_alone, takeovers;
 
   uint8_t state;  /* enum gms_state */
   uint64_t seen;  /* highest view number ever met */

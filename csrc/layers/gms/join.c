@@ -174,7 +174,7 @@ static void found_alone(struct gms *g, const struct neap_found *found)
   const struct neap_found_row *row = best(found, NULL);
   char name[NEAP_ADDR_TEXT];
   g->lone_search = false;
-  if (row && !g->gathering && neap_link_alone(&g->joiners) &&
+  if (row && !g->gathering && neap_link_alone(&g->joiners) && !NEAP_IS_MUTANT(507) &&
       (weight(found, row) > 1 || neap_addr_compare(&row->peer->addr, &gms_self(g)->addr) < 0)) {
     gms_rejoin(g, "alone, and found %s", neap_peer_text(row->peer, name));
     return;

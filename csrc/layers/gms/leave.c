@@ -130,7 +130,7 @@ void gms_leave_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head
     gms_leave_ask(g);
   } else if (gms_is_acting(g)) {
     gms_kick(g);
-  } else if (news && acting && acting != m->from && acting != leaver) {
+  } else if (news && acting && acting != m->from && acting != leaver && !NEAP_IS_MUTANT(505)) {
     send_req(g, acting, leaver);
   }
   gms_watch_update(g);

@@ -2,10 +2,10 @@
  *
  * A joiner is told all names with the answer to its request, and others know it from
  * its search.  Who is new and has no name yet is asked for it, for at most
- * `name_timeout`; then the address stands for the name.  What rises meanwhile waits behind the view, so that
- * views and messages keep their order; before the first view everything waits.  What
- * waits is bounded by the windows of its senders; messages without a window are bounded
- * by number. */
+ * `name_timeout`; then the address stands for the name.  What rises meanwhile waits
+ * behind the view, so that views and messages keep their order; before the first view
+ * everything waits.  What waits is bounded by the windows of its senders; messages
+ * without a window are bounded by number. */
 
 #include "layers/gms/gms.h"
 
@@ -71,7 +71,7 @@ void gms_named(struct gms *g)
 
 void gms_rise(struct gms *g, struct neap_batch *batch)
 {
-  if (g->risen && !g->naming) {
+  if ((g->risen && !g->naming) || NEAP_IS_MUTANT(506)) {
     neap_pass_up(&g->layer, batch);
     return;
   }

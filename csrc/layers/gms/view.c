@@ -202,7 +202,7 @@ static void newer(
   struct neap_peer *creator = neap_peer_find(g->layer.stack, &view->creator);
   if (!neap_in_view(view, gms_self(g))) {
     without_us(g, m->from, view);
-  } else if (creator && neap_in_view(gms_view(g), creator)) {
+  } else if ((creator && neap_in_view(gms_view(g), creator)) || NEAP_IS_MUTANT(503)) {
     gms_install(g, neap_view_ref(view), digest);
     gms_send_ack(g, m->from);
   } else if (gms_is_acting(g)) { /* A member of ours follows one who is none of ours any more. */
@@ -226,7 +226,7 @@ static void older(struct gms *g, struct neap_msg *m, struct neap_view *view)
     without_us(g, m->from, view);
   } else if (!m->to && made_by(view, m->from)) {
     g->conflicts++;
-    gms_send_view(g, m->from);
+    if (!NEAP_IS_MUTANT(504)) gms_send_view(g, m->from);
   } else if (m->to && made_by(mine, gms_self(g)) && view->number == mine->number) {
     g->conflicts++;
     g->renumber = true;
