@@ -3,11 +3,13 @@
  * The terminal is the process's, and so is libedit's state; nothing of Lua is kept between calls.
  *
  *     start(prompt)       -> a line is being edited
- *     feed(complete)      -> reads what was typed: the finished line, false at the end of input, nil
+ *     feed(complete)      -> reads what was typed: the finished line, false at the end of input, nil;
+ *                            true for ^C: the line is given up
  *     above(text)         -> prints above the line that is being edited
  *     stop()              -> the terminal is as it was
  *
- *     watch(world)        -> from now on a step of the real world returns when input is there
+ *     watch(world)        -> from now on a step of the real world returns when input is there;
+ *                            watch(world, true): when there was a ^C
  *     input()             -> whether it is
  *
  * `feed` calls `complete(word, line)` for Tab: a list of whole words.  guard(f, ...) calls f so that
@@ -18,7 +20,9 @@
 #include "real/real.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +36,54 @@ static char *finished_line;
 static bool has_line, has_end, started;
 static _Thread_local lua_State *completing; /* only while `feed` runs */
 
+/* ^C while a line is edited comes out of this pipe, so that whoever waits for input wakes. */
+static int breaks[2] = {-1, -1};
+static struct sigaction before_edit;
+
+static void on_break(int number)
+{
+  (void)number;
+  int error = errno;
+  ssize_t put = write(breaks[1], "", 1);
+  (void)put; /* Full: there is one in it already. */
+  errno = error;
+}
+
+static bool take_break(void)
+{
+  char bytes[16];
+  bool any = false;
+  while (read(breaks[0], bytes, sizeof bytes) > 0) any = true;
+  return any;
+}
+
+static bool has_breaks(void)
+{
+  return breaks[0] >= 0 || pipe2(breaks, O_NONBLOCK | O_CLOEXEC) == 0;
+}
+
+static void edit_begins(void)
+{
+  if (!has_breaks()) return;
+  struct sigaction on = {.sa_handler = on_break};
+  sigemptyset(&on.sa_mask);
+  sigaction(SIGINT, &on, &before_edit);
+}
+
+static void edit_ends(void)
+{
+  if (breaks[0] < 0) return;
+  sigaction(SIGINT, &before_edit, NULL);
+  take_break();
+}
+
 static void on_line(char *line)
 {
   has_line = line != NULL;
   has_end = line == NULL;
   finished_line = line;
   rl_callback_handler_remove(); /* The next `start` shows the next prompt. */
+  if (started) edit_ends();
   started = false;
 }
 
@@ -85,14 +131,30 @@ static int line_start(lua_State *L)
     ready = true;
   }
   rl_callback_handler_install(prompt, on_line);
+  if (!started) edit_begins();
   started = true;
   return 0;
+}
+
+/* Waits for input; false: ^C came instead. */
+static bool typed(void)
+{
+  struct pollfd wanted[] = {
+    {.fd = STDIN_FILENO, .events = POLLIN},
+    {.fd = breaks[0], .events = POLLIN},
+  };
+  while (poll(wanted, 2, -1) < 0 && errno == EINTR) continue;
+  return !take_break();
 }
 
 static int line_feed(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_settop(L, 1);
+  if (!typed()) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
   completing = L;
   has_line = has_end = false;
   rl_callback_read_char();
@@ -124,7 +186,10 @@ static int line_above(lua_State *L)
 static int line_stop(lua_State *L)
 {
   (void)L;
-  if (started) rl_callback_handler_remove();
+  if (started) {
+    rl_callback_handler_remove();
+    edit_ends();
+  }
   started = false;
   return 0;
 }
@@ -175,8 +240,11 @@ static void on_input(void *context, int fd)
 
 static int line_watch(lua_State *L)
 {
+  int fd = STDIN_FILENO;
+  if (lua_toboolean(L, 2)) fd = has_breaks() ? breaks[0] : -1;
+  if (fd < 0) return 0;
   struct neap_bind *bind = neap_bind_enter(L);
-  struct neap_watch *watch = neap_real_watch(bind->world, STDIN_FILENO, on_input, NULL);
+  struct neap_watch *watch = neap_real_watch(bind->world, fd, on_input, NULL);
   neap_bind_leave(bind);
   if (!watch) return 0;
   lua_pushlightuserdata(L, watch);

@@ -201,6 +201,20 @@ describe("neap repl", function()
     has(text, "{ left = {} }")
   end)
 
+  it("lives in a real group, and leaves it in the end #real", function()
+    local group = "prompt-" .. os.time()
+    local text, code = neap("repl --live --name ann --group " .. group,
+      'ann:send("x", { rsvp = true })\nladder()\nmembers()\n')
+    assert.equal(1, code) -- of ladder()
+    has(text, "ann < ann: x")
+    has(text, "ladder is for simulated members")
+    has(text, "ann|0")
+    assert(not text:find("leave waits", 1, true), text)
+    text, code = neap("repl --live --name ann --group " .. group, "ann.name\n")
+    assert.equal(0, code)
+    has(text, "ann\n")
+  end)
+
   it("answers what is misspelt", function()
     local text = neap("repl --nodes ann", "ann.stable.intervl\nanm\nann:sned 'x'\nhelp 'drp'\n"
       .. "ladder { membr = ann }\nann.nakack.sent = 1\n")
@@ -240,7 +254,8 @@ hits(2)
   it("completes members, layers and attributes, keeps history, and survives ^C #real", function()
     local typed = "sleep 2; "
       .. "printf 'ann.nak\\t.retr\\t\\n'; sleep 1; printf 'while true do end\\n'; "
-      .. "sleep 1; printf '\\003'; sleep 1; printf '6*7\\n\\004'"
+      .. "sleep 1; printf '\\003'; sleep 1; printf 'for i = 1, 2 do\\nzzz'; sleep 1; "
+      .. "printf '\\003'; sleep 1; printf '6*7\\n\\004'"
     local pipe = io.popen(("rm -rf build/home; mkdir -p build/home; (%s) | HOME=$PWD/build/home "
       .. "TERM=dumb timeout 30 script -qec 'build/neap repl --nodes ann' /dev/null 2>&1")
       :format(typed))

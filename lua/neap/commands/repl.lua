@@ -10,6 +10,7 @@ local words = require "neap.repl.words"
 
 local repl = {}
 
+local JOIN_TIME = 10e9 -- so long lines from a pipe wait for the first view
 local LOG = 4000 -- packets that ladder() can look back on
 
 local function options_of(args)
@@ -91,12 +92,21 @@ local function terminal(self, wait)
         line = core.line_feed(function(word, whole) return complete.words(self, word, whole) end)
       end
     until line ~= nil
-    if line == false then break end
-    if history and line ~= "" then core.line_history(history, line) end
-    text = text and text .. "\n" .. line or line
-    if text:match "^%s*$" or session.run(self, text) == "done" then text = nil end
+    if line == false then
+      core.line_stop()
+      self.print "" -- The shell's prompt begins a line of its own.
+      break
+    end
+    if line == true then -- ^C: the line, and what it would have ended, are given up.
+      core.line_stop()
+      self.print ""
+      text = nil
+    else
+      if history and line ~= "" then core.line_history(history, line) end
+      text = text and text .. "\n" .. line or line
+      if text:match "^%s*$" or session.run(self, text) == "done" then text = nil end
+    end
   end
-  core.line_stop()
 end
 
 -- Lines from a pipe or a file: no prompt, no echo; 1 if one of them failed.
@@ -198,8 +208,13 @@ local function live(options)
   if core.line_terminal(0) then
     self.print(("%s: %s joins %s.  The group goes on while you type.  help() tells more.")
       :format(options.stack, name, options.group))
+  else
+    world:drive(world:now() + JOIN_TIME, false, function()
+      return channel:view() ~= nil or not channel:is_open()
+    end)
   end
   local watch = core.line_watch(world.handle)
+  local breaks = core.line_terminal(0) and core.line_watch(world.handle, true)
   -- A file has no readiness: it can always be read, and the group has its turn between lines.
   local result = read(self, function()
     if watch then
@@ -210,7 +225,8 @@ local function live(options)
     return true
   end)
   if watch then core.line_unwatch(watch) end
-  channel:leave()
+  if breaks then core.line_unwatch(breaks) end
+  channel:leave { wait = false }
   world:drive(math.huge, false, function() return world.open == 0 end)
   world:finish()
   return result
