@@ -150,7 +150,11 @@ function ladder.text(rows, names, options)
     out[#out + 1] = ("%10.1f  %s %s%s"):format(group[1].sent / 1e6, arrow(group, names, lanes),
       short(group[1].text), remarks(group, usual))
   end
-  if #groups == 0 then out[#out + 1] = ("%10s  nothing was sent"):format "" end
+  if #groups == 0 then
+    out[#out + 1] = ("%10s  %s"):format("", #rows == 0 and "nothing was sent"
+      or ("nothing of this among the last %d packets%s"):format(#rows, options.background and ""
+        or "; background = true shows heartbeats too"))
+  end
   return table.concat(out, "\n")
 end
 
