@@ -6,9 +6,9 @@
  *     while (neap_step(neap, 100) > 0) continue;
  *     neap_free(neap);
  *
- * The library brings its own Lua state, because stacks are Lua files.  One thread: all calls for one
- * `struct neap`, and all callbacks, happen on the thread that calls neap_step.  Callbacks are called
- * from inside neap_step and may call everything here but neap_step and neap_free.
+ * The library brings its own Lua state, because stacks are Lua files.  One thread: all calls for
+ * one `struct neap`, and all callbacks, happen on the thread that calls neap_step.  Callbacks are
+ * called from inside neap_step and may call everything here but neap_step and neap_free.
  *
  * Calls that can fail return 0 or a negative NEAP_E_ code; neap_why says the rest in a sentence. */
 

@@ -27,8 +27,8 @@ local function load(time) -- A message each millisecond.
 end
 
 local KINDS = { "data", "request", "announcement", "ack", "vote" }
-local PATTERNS = { data = "nakack msg", request = "nakack xmit_req", announcement = "nakack highest",
-  ack = "nakack ack", vote = "stable" }
+local PATTERNS = { data = "nakack msg", request = "nakack xmit_req",
+  announcement = "nakack highest", ack = "nakack ack", vote = "stable" }
 
 local function count(from)
   local counts = {}

@@ -1,5 +1,6 @@
-/* A C program that is a member of a group: it greets, waits until everybody has the greeting, leaves.
+/* A C program that is a member of a group: it greets, waits until all have the greeting, leaves.
  *
+ *     make install PREFIX=$HOME/neap; export PKG_CONFIG_PATH=$HOME/neap/lib/pkgconfig
  *     cc 06-embed.c $(pkg-config --cflags --libs neap) -o embed && ./embed ann */
 
 #include <neap.h>
@@ -30,7 +31,7 @@ static void on_done(
 {
   (void)context;
   char interval[32];
-  printf("send %d: %s %s\n", ticket, code == 0 ? "everybody has it" : "missing", missing);
+  printf("send %d: %s%s\n", ticket, code == 0 ? "everybody has it" : "missing ", missing);
   neap_set(m, "stable.interval", "5s");
   if (neap_get(m, "stable.interval", interval, sizeof interval) == 0)
     printf("stable.interval is %s\n", interval);

@@ -12,9 +12,9 @@
  *                            watch(world, true): when there was a ^C
  *     input()             -> whether it is
  *
- * `feed` calls `complete(word, line)` for Tab: a list of whole words.  guard(f, ...) calls f so that
- * ^C raises an error in it: "interrupted".  That needs a hook, which compiled code does not look at:
- * what is typed runs with the compiler off. */
+ * `feed` calls `complete(word, line)` for Tab: a list of whole words.  guard(f, ...) calls f so
+ * that ^C raises an error in it: "interrupted".  That needs a hook, which compiled code does not
+ * look at: what is typed runs with the compiler off. */
 
 #include "bind/bind.h"
 #include "real/real.h"
