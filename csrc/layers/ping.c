@@ -207,7 +207,6 @@ static void search_end(struct ping *p)
     neap_peer_release(&p->layer, k->peer);
   }
   p->searching = false;
-  neap_timer_stop(&p->next);
   struct neap_event event = {.kind = NEAP_EVENT_FOUND, .found = list};
   neap_event_up(&p->layer, &event);
 }

@@ -1,6 +1,7 @@
 -- How a member comes in: alone, to others, many at once, with everything lost that can get lost.
 
 local membership = require "support.membership"
+local neap = require "neap"
 
 local function names(count)
   local list = {}
@@ -88,7 +89,6 @@ describe("gms, joining", function()
   it("comes to nothing when the group is full, and says so", function()
     local group = membership.group { latency = "1ms", with = { gms = { max_members = 2 } } }
     group:form { "ann", "bob" }
-    local neap = require "neap"
     local joined, code, detail
     group.sim:spawn(function()
       joined, code, detail = neap.join("chat",
@@ -114,6 +114,28 @@ describe("gms, joining", function()
     assert.equal("cho|0 {cho}", group:view "cho")
     group.sim:clear(rule)
     group:wait({ "ann", "bob", "cho" }, 15e9)
+    group:close()
+  end)
+
+  it("keeps so many unreliable messages behind a view, and drops and counts the rest", function()
+    local group, got = membership.group { latency = "1ms" }, 0
+    group:form { "ann" }
+    group:join("bob", { message = function() got = got + 1 end }):wait({ "ann", "bob" }, 1e9)
+    group.sim:drop { layer = "ping", from = "cho", to = "bob" }
+    group:join "cho"
+    repeat group:run "1ms" until group:view("ann"):find "cho"
+    group:run "5ms"
+    group.sim:spawn(function()
+      for i = 1, 1500 do
+        group.channels.ann:send(("%d"):format(i), { reliable = false })
+        if i % 50 == 0 then neap.sleep "1ms" end
+      end
+    end)
+    group:run "100ms"
+    assert.equal(0, got)
+    group:run "200ms"
+    assert.equal(476, group:gms("bob").early_dropped)
+    assert.equal(1024, got)
     group:close()
   end)
 
