@@ -143,8 +143,8 @@ static void settle_on(unsigned cores, unsigned me)
 bool bench_start(struct bench_run *run, const struct bench_load *load, bench_work *work)
 {
   *run = (struct bench_run){.load = load, .members = load->receivers + 1};
-  run->shared = mmap(
-    NULL, sizeof *run->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  run->shared =
+    mmap(NULL, sizeof *run->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (run->shared == MAP_FAILED) return false;
   fflush(stdout);
   for (unsigned i = 0; i < run->members; i++) {

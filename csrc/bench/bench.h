@@ -1,7 +1,7 @@
 /* bench: how the figures are taken.
  *
- * The members of a workload are processes of their own, begun by fork, that share a page of counters
- * with the parent.  The parent says go, looks twice at the counters and at the processes' CPU
+ * The members of a workload are processes of their own, begun by fork, that share a page of
+ * counters with the parent.  The parent says go, looks twice at the counters and at the processes' CPU
  * clocks, and says stop:
  *
  *      ready ............ go ... look ======== look ... stop
@@ -40,16 +40,16 @@ struct bench_shared {
 /* What is asked for. */
 struct bench_load {
   unsigned receivers;
-  uint32_t size;      /* bytes of a message, or of a bare datagram */
-  uint64_t window;    /* bare: bytes under way, at most */
-  bool offload;       /* bare: let the kernel cut and join */
+  uint32_t size;   /* bytes of a message, or of a bare datagram */
+  uint64_t window; /* bare: bytes under way, at most */
+  bool offload;    /* bare: let the kernel cut and join */
   bool all_send;
-  bool namespaces;    /* each process in a network namespace of its own, see net.c */
-  unsigned cores;     /* 0 where the kernel likes, 1 all on one, 2 one each */
-  double loss;        /* chance at each receiver */
-  double seconds;     /* measured */
-  const char *stack;  /* layers, top first */
-  const char *set;    /* "layer.attr=value layer.attr=value" */
+  bool namespaces;   /* each process in a network namespace of its own, see net.c */
+  unsigned cores;    /* 0 where the kernel likes, 1 all on one, 2 one each */
+  double loss;       /* chance at each receiver */
+  double seconds;    /* measured */
+  const char *stack; /* layers, top first */
+  const char *set;   /* "layer.attr=value layer.attr=value" */
 };
 
 /* One look at everybody. */
@@ -110,6 +110,7 @@ bench_work bench_bare;      /* bare.c: datagrams as fast as the kernel takes the
 bench_work bench_bare_echo; /* bare.c: one request and one answer at a time, through poll */
 bench_work bench_group;     /* group.c: a real group */
 bench_work bench_group_echo;
+bench_work bench_group_idle;
 
 /* group.c: the stack of a load, checked. */
 const struct neap_stack_spec *bench_plan(const struct bench_load *load);
@@ -121,5 +122,8 @@ uint64_t bench_path(const struct bench_load *load, unsigned batch, unsigned roun
  * second in one that is idle. */
 double bench_sim_busy(const struct bench_load *load, unsigned members);
 double bench_sim_idle(const struct bench_load *load, unsigned members);
+
+/* table.c: all of it. */
+void bench_table(bool json);
 
 #endif

@@ -1,33 +1,22 @@
 /* group: a real group, driven from C, so that nothing but the stack is measured.
  *
- * Each process opens a channel on a world of its own, waits until everybody is in the view, and then
- * sends until the gate shuts, or takes what arrives. */
+ * Each process opens a channel on a world of its own, waits until everybody is in the view, and
+ * then sends until the gate shuts, or takes what arrives. */
 
 #include "bench/bench.h"
 
 #include "core/channel.h"
 #include "core/layer.h"
-#include "core/promise.h"
 #include "real/real.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { LAYERS = 24, SETTINGS = 16, WORD = 64 };
+/* POUR: messages between two steps, so that what is sent is still warm when it goes down. */
+enum { LAYERS = 24, SETTINGS = 16, WORDS = 1024, POUR = 256 };
 
 extern const struct neap_class *const neap_classes[];
-
-static const char lan[] =
-  "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";
-
-struct plan {
-  struct neap_stack_spec spec;
-  struct neap_layer_spec layers[LAYERS];
-  struct neap_setting settings[LAYERS][SETTINGS];
-  char words[LAYERS * WORD], set[1024];
-};
 
 static void fail(const char *what, const char *why)
 {
@@ -35,18 +24,28 @@ static void fail(const char *what, const char *why)
   exit(1);
 }
 
+/* ---- the stack of a load ---- */
+
+struct plan {
+  struct neap_stack_spec spec;
+  struct neap_layer_spec layers[LAYERS];
+  struct neap_setting settings[LAYERS][SETTINGS];
+  char words[WORDS], set[WORDS];
+};
+
 static const struct neap_class *class_of(const char *name)
 {
   for (int i = 0; neap_classes[i]; i++)
     if (!strcmp(neap_classes[i]->name, name)) return neap_classes[i];
+  fail(name, "no such layer");
   return NULL;
 }
 
 /* "layer.attr=value ..." onto the layers that are there. */
-static void apply(struct plan *plan, char *set)
+static void apply(struct plan *plan)
 {
   char *rest = NULL;
-  for (char *word = strtok_r(set, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+  for (char *word = strtok_r(plan->set, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
     char *dot = strchr(word, '.'), *is = strchr(word, '=');
     if (!dot || !is) fail(word, "is not layer.attr=value");
     *dot = *is = 0;
@@ -65,33 +64,26 @@ static void problem(void *context, const char *text)
   fprintf(stderr, "bench: %s\n", text);
 }
 
-static void make_plan(struct plan *plan, const struct bench_load *load)
-{
-  memset(plan, 0, sizeof *plan);
-  const char *list = !strcmp(load->stack, "lan") ? lan : load->stack;
-  char *rest = NULL;
-  snprintf(plan->words, sizeof plan->words, "%s", list);
-  for (char *word = strtok_r(plan->words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-    const struct neap_class *class = class_of(word);
-    if (!class) fail(word, "no such layer");
-    uint32_t i = plan->spec.count++;
-    plan->layers[i] = (struct neap_layer_spec){.class = class, .settings = plan->settings[i]};
-  }
-  plan->spec.name = "bench";
-  plan->spec.file = "bench";
-  plan->spec.layers = plan->layers;
-  snprintf(plan->set, sizeof plan->set, "udp.group=239.7.7.98:7698 discard.up=%.6f %s", load->loss,
-    load->set ? load->set : "");
-  apply(plan, plan->set);
-  if (neap_stack_check(&plan->spec, problem, NULL)) exit(1);
-}
-
 const struct neap_stack_spec *bench_plan(const struct bench_load *load)
 {
   static struct plan plan;
-  make_plan(&plan, load);
+  char *rest = NULL;
+  plan = (struct plan){.spec = {.name = "bench", .file = "bench", .layers = plan.layers}};
+  snprintf(plan.words, sizeof plan.words, "%s", load->stack);
+  for (char *word = strtok_r(plan.words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    if (plan.spec.count == LAYERS) fail("stack", "too many layers");
+    uint32_t i = plan.spec.count++;
+    plan.layers[i] =
+      (struct neap_layer_spec){.class = class_of(word), .settings = plan.settings[i]};
+  }
+  snprintf(plan.set, sizeof plan.set, "udp.group=239.7.7.98:7698 %s discard.up=%.6f %s",
+    load->namespaces ? "udp.interface=eth0" : "", load->loss, load->set ? load->set : "");
+  apply(&plan);
+  if (neap_stack_check(&plan.spec, problem, NULL)) exit(1);
   return &plan.spec;
 }
+
+/* ---- a member ---- */
 
 struct member {
   const struct bench_load *load;
@@ -99,9 +91,39 @@ struct member {
   struct bench_member *mine;
   struct neap_world *world;
   struct neap_channel *channel;
-  unsigned view;
-  bool room;
+  struct neap_peer *other; /* somebody else in the view */
+  uint8_t *body;
+  unsigned view; /* members */
+  bool room;     /* as far as is known */
+  bool echo;     /* answers each message, or waits for the answer */
+  uint64_t taken;
 };
+
+static void note(struct member *m, const struct neap_note *note)
+{
+  if (note->kind == NEAP_NOTE_VIEW) {
+    m->view = note->view->count;
+    for (uint32_t i = 0; i < note->view->count; i++)
+      if (!note->view->members[i]->self) m->other = note->view->members[i];
+  }
+  if (note->kind == NEAP_NOTE_ROOM) m->room = true;
+  if (note->kind == NEAP_NOTE_FAILED) fail("join", note->text);
+  if (note->kind == NEAP_NOTE_TROUBLE) fprintf(stderr, "bench: trouble: %s\n", note->text);
+}
+
+/* False: there is no room now. */
+static bool say(struct member *m, struct neap_peer *to)
+{
+  struct neap_send send = {.to = to,
+    .body = m->body,
+    .len = m->load->size,
+    .no_loopback = !m->load->all_send && !to,
+    .timeout = UINT64_MAX};
+  int64_t code = neap_channel_send(m->channel, &send);
+  if (code < 0 && code != NEAP_WOULD_BLOCK) fail("send", neap_code_text((int)code));
+  m->room = code >= 0;
+  return m->room;
+}
 
 /* Takes what waits for the application. */
 static void take(struct member *m)
@@ -110,10 +132,7 @@ static void take(struct member *m)
   uint64_t messages = 0, bytes = 0;
   while (neap_channel_next(m->channel, &row)) {
     if (row.note) {
-      if (row.note->kind == NEAP_NOTE_VIEW) m->view = row.note->view->count;
-      if (row.note->kind == NEAP_NOTE_ROOM) m->room = true;
-      if (row.note->kind == NEAP_NOTE_FAILED) fail("join", row.note->text);
-      if (row.note->kind == NEAP_NOTE_TROUBLE) fprintf(stderr, "bench: %s\n", row.note->text);
+      note(m, row.note);
       neap_note_free(row.note);
       continue;
     }
@@ -121,9 +140,11 @@ static void take(struct member *m)
     while ((msg = neap_inbox_take(m->channel, row.inbox))) {
       messages++;
       bytes += msg->len;
+      if (m->echo && !msg->from->self && m->mine != m->shared->member) say(m, msg->from);
       neap_msg_free(msg);
     }
   }
+  m->taken += messages;
   atomic_fetch_add_explicit(&m->mine->messages, messages, memory_order_relaxed);
   atomic_fetch_add_explicit(&m->mine->bytes, bytes, memory_order_relaxed);
 }
@@ -134,21 +155,7 @@ static void step(struct member *m, uint64_t most)
   take(m);
 }
 
-/* Sends until the gate shuts, or a good many. */
-static void pour(struct member *m, const uint8_t *body)
-{
-  struct neap_send send = {
-    .body = body, .len = m->load->size, .timeout = UINT64_MAX, .no_loopback = !m->load->all_send};
-  for (int i = 0; i < 4096; i++) {
-    int64_t code = neap_channel_send(m->channel, &send);
-    if (code == NEAP_WOULD_BLOCK) {
-      m->room = false;
-      return;
-    }
-    if (code < 0) fail("send", neap_code_text((int)code));
-  }
-}
-
+/* BENCH_TELL=1: what the layers counted. */
 static void tell(const struct member *m)
 {
   if (!getenv("BENCH_TELL")) return;
@@ -163,37 +170,71 @@ static void tell(const struct member *m)
   }
 }
 
-void bench_group(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+static void join(struct member *m, unsigned me)
 {
   struct neap_trail trail = {""};
-  struct plan plan;
   char name[16];
-  uint8_t *body = calloc(1, load->size + 1u);
-  make_plan(&plan, load);
   snprintf(name, sizeof name, "m%u", me);
-  struct member m = {
-    load, shared, &shared->member[me], neap_real_new(load->seed + me, &trail), .room = true};
-  if (!m.world) fail("world", trail.text);
-  while (me && !shared->member[me - 1].ready && !shared->stop)
-    nanosleep(&(struct timespec){0, 2000000}, NULL);
-  m.channel = neap_channel_open(m.world, &plan.spec, "bench", name, &trail);
-  if (!m.channel) fail("open", trail.text);
-  while (!shared->stop && !m.view) step(&m, NEAP_MS(20));
-  m.mine->ready = true;
-  while (!shared->stop &&
-         ((m.view <= load->receivers && neap_stack_gives(m.channel->stack, "view")) || !shared->go))
-    step(&m, NEAP_MS(2));
+  m->mine = &m->shared->member[me];
+  m->room = true;
+  m->body = calloc(1, m->load->size + 1u);
+  m->world = neap_real_new(me + 1, &trail);
+  if (!m->world || !m->body) fail("world", trail.text);
+  while (me && !m->shared->member[me - 1].ready && !m->shared->stop) bench_rest(0.002);
+  m->channel = neap_channel_open(m->world, bench_plan(m->load), "bench", name, &trail);
+  if (!m->channel) fail("open", trail.text);
+  while (!m->shared->stop && !m->view) step(m, NEAP_MS(20));
+  m->mine->ready = true;
+  while (!m->shared->stop && (m->view <= m->load->receivers || !m->shared->go)) step(m, NEAP_MS(2));
+}
+
+static void leave(struct member *m)
+{
+  tell(m);
+  neap_channel_close(m->channel);
+  neap_channel_free(m->channel);
+  neap_world_free(m->world);
+  free(m->body);
+}
+
+void bench_group(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+{
+  struct member m = {.load = load, .shared = shared};
+  join(&m, me);
   while (!shared->stop) {
     if ((!me || load->all_send) && m.room) {
-      pour(&m, body);
+      for (int i = 0; i < POUR && say(&m, NULL); i++) continue;
       step(&m, 0);
     } else {
       step(&m, NEAP_MS(20));
     }
   }
-  tell(&m);
-  neap_channel_close(m.channel);
-  neap_channel_free(m.channel);
-  neap_world_free(m.world);
-  free(body);
+  leave(&m);
+}
+
+/* Nobody says anything. */
+void bench_group_idle(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+{
+  struct member m = {.load = load, .shared = shared};
+  join(&m, me);
+  while (!shared->stop) step(&m, NEAP_MS(20));
+  leave(&m);
+}
+
+/* Member 0 asks, member 1 answers. */
+void bench_group_echo(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+{
+  struct member m = {.load = load, .shared = shared, .echo = true};
+  join(&m, me);
+  while (!shared->stop) {
+    if (me) {
+      step(&m, NEAP_MS(20));
+      continue;
+    }
+    uint64_t begun = bench_now(), before = m.taken;
+    if (!say(&m, m.other)) fail("send", "no room for one message");
+    while (!shared->stop && m.taken == before) step(&m, NEAP_MS(20));
+    bench_time(shared, bench_now() - begun);
+  }
+  leave(&m);
 }

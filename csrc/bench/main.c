@@ -1,11 +1,13 @@
-/* neap-bench: one row of `make bench`, as one line of JSON.
+/* neap-bench: the table of `make bench`, or one row of it.
  *
- *     neap-bench bare|group|path [-r receivers] [-s size] [-w window] [-t seconds] [-l loss]
- *                                [-o] [-a] [-k stack] [-x "layer.attr=value ..."]
+ *     neap-bench [--json]
+ *     neap-bench bare|group|idle|bare-echo|group-echo [-r receivers] [-s size] [-w window]
+ *                [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
+ *                [-x "layer.attr=value ..."]
+ *     neap-bench path [-s size]
  *
- * bare: datagrams as fast as the kernel takes them; group: a real group; path: a fixed number of
- * messages between two members on a list of packets, for callgrind to count.  -o lets the kernel cut
- * and join datagrams, -a has every member send.  The table is made by lua/neap/commands/bench.lua. */
+ * -o: bare datagrams are cut and joined by the kernel; -a: every member sends; path: a fixed number
+ * of messages in one process, for callgrind to count. */
 
 #include "bench/bench.h"
 
@@ -15,7 +17,31 @@
 
 enum { PATH_BATCH = 64, PATH_ROUNDS = 2000 };
 
-static void read_option(struct bench_load *load, char letter, const char *value)
+static const char lan[] =
+  "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";
+
+static const struct {
+  const char *name;
+  bench_work *work;
+} kinds[] = {
+  {"bare", bench_bare},
+  {"group", bench_group},
+  {"idle", bench_group_idle},
+  {"bare-echo", bench_bare_echo},
+  {"group-echo", bench_group_echo},
+};
+
+static int usage(const char *what)
+{
+  fprintf(stderr,
+    "neap-bench: %s is neither --json nor bare, group, idle, bare-echo, group-echo, "
+    "path or an option\n",
+    what);
+  return 2;
+}
+
+/* False: there is no such option. */
+static bool read_option(struct bench_load *load, char letter, const char *value, int *runs)
 {
   switch (letter) {
   case 'r':
@@ -33,6 +59,12 @@ static void read_option(struct bench_load *load, char letter, const char *value)
   case 'l':
     load->loss = atof(value);
     break;
+  case 'c':
+    load->cores = (unsigned)atoi(value);
+    break;
+  case 'n':
+    *runs = atoi(value);
+    break;
   case 'k':
     load->stack = value;
     break;
@@ -40,38 +72,52 @@ static void read_option(struct bench_load *load, char letter, const char *value)
     load->set = value;
     break;
   default:
-    fprintf(stderr, "neap-bench: no option -%c\n", letter);
-    exit(2);
+    return false;
   }
+  return true;
 }
 
 static void print_row(const char *kind, const struct bench_load *load, struct bench_result r)
 {
-  printf("{\"kind\":\"%s\",\"size\":%u,\"receivers\":%u,\"messages\":%.0f,\"bytes\":%.0f,"
-         "\"cpu\":%.4f,\"cpu_sender\":%.4f,\"cpu_receiver\":%.4f,\"stolen\":%.4f}\n",
-    kind, load->size, load->receivers, r.messages, r.bytes, r.cpu, r.cpu_sender, r.cpu_receiver,
-    r.stolen);
+  printf("%s %u B to %u: %.3f M/s %.3f GB/s  cpu %.2f (sender %.2f, each receiver %.2f)  "
+         "%.3f us/msg %.4f ns/B  p50 %.1f us p99 %.1f us  stolen %.1f %%\n",
+    kind, load->size, load->receivers, r.messages / 1e6, r.bytes / 1e9, r.cpu, r.cpu_sender,
+    r.cpu_receiver, r.messages > 0 ? r.cpu / r.messages * 1e6 : 0,
+    r.bytes > 0 ? r.cpu / r.bytes * 1e9 : 0, r.p50 * 1e6, r.p99 * 1e6, r.stolen * 100);
+  fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
   struct bench_load load = {
-    .receivers = 3, .size = 1000, .window = 2 << 20, .seconds = 0.35, .stack = "lan", .seed = 1};
+    .receivers = 3, .size = 1000, .window = 2 << 20, .seconds = 0.35, .stack = lan};
   const char *kind = argc > 1 ? argv[1] : "";
+  int runs = 1;
+  if (!*kind || !strcmp(kind, "--json")) {
+    bench_table(*kind != 0);
+    return 0;
+  }
   for (int i = 2; i < argc; i++) {
-    if (argv[i][0] != '-') continue;
-    if (argv[i][1] == 'o')
+    char letter = argv[i][0] == '-' ? argv[i][1] : 0;
+    if (letter == 'o')
       load.offload = true;
-    else if (argv[i][1] == 'a')
+    else if (letter == 'a')
       load.all_send = true;
-    else if (i + 1 < argc)
-      read_option(&load, argv[i][1], argv[i + 1]);
+    else if (i + 1 == argc || !read_option(&load, letter, argv[i + 1], &runs))
+      return usage(argv[i]);
+    else
+      i++;
   }
-  if (!strcmp(kind, "path")) return bench_path(&load, PATH_BATCH, PATH_ROUNDS);
-  if (strcmp(kind, "bare") && strcmp(kind, "group")) {
-    fprintf(stderr, "neap-bench bare|group|path ...\n");
-    return 2;
+  if (!strcmp(kind, "path")) {
+    load.size = load.size == 1000 ? 100 : load.size;
+    printf("%llu messages\n", (unsigned long long)bench_path(&load, PATH_BATCH, PATH_ROUNDS));
+    return 0;
   }
-  print_row(kind, &load, bench_run(&load, !strcmp(kind, "bare") ? bench_bare : bench_group));
-  return 0;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    if (strcmp(kinds[k].name, kind)) continue;
+    if (load.receivers >= BENCH_MEMBERS) return usage("so many receivers");
+    for (; runs > 0; runs--) print_row(kind, &load, bench_measure(&load, kinds[k].work));
+    return 0;
+  }
+  return usage(kind);
 }

@@ -3,21 +3,23 @@
  * Two members live in one process on a wire that is a list of packets, so that callgrind can count
  * the instructions of one side at a time:
  *
- *     valgrind --tool=callgrind --toggle-collect=path_send_side    neap-bench path ...
- *     valgrind --tool=callgrind --toggle-collect=path_receive_side neap-bench path ...
+ *     valgrind --tool=callgrind --collect-atstart=no --toggle-collect=bench_sender_side ...
  *
- * Each round sends a batch on one side, carries the packets over, takes the messages on the other,
- * and carries back what that side has to say (credits, acks) outside of both counts or, with that
- * side's name, inside it. */
+ * Each round one side sends a batch, the packets are carried over, the other side takes the
+ * messages, and what it has to say (credits, reports) is carried back to the sender's account. */
 
 #include "bench/bench.h"
 
 #include "core/channel.h"
 #include "core/layer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Virtual time between two rounds, and while the group forms. */
+#define ROUND NEAP_US(100)
+#define FORMING NEAP_MS(1)
+enum { FORMING_ROUNDS = 6000, TURNS = 8 };
 
 struct parcel {
   struct parcel *next;
@@ -30,7 +32,7 @@ struct parcel {
 
 struct wire {
   struct neap_world world;
-  struct neap_port *ports[BENCH_MEMBERS];
+  struct neap_port *ports[2];
   unsigned count;
   struct parcel *first, *last, *pool;
 };
@@ -42,6 +44,7 @@ static int wire_open(struct neap_world *world, struct neap_layer *layer,
   struct wire *wire = (struct wire *)world;
   struct neap_port *p = calloc(1, sizeof *p);
   (void)trail;
+  NEAP_ASSERT(p && wire->count < 2);
   *p = (struct neap_port){.world = world,
     .layer = layer,
     .packet = packet,
@@ -67,6 +70,7 @@ static void wire_send(struct neap_port *port, const struct neap_addr *to, struct
     wire->pool = p->next;
   else
     p = malloc(sizeof *p);
+  NEAP_ASSERT(p);
   *p = (struct parcel){NULL, port, {.kind = NEAP_ADDR_NONE}, neap_slab_hold(slab), at, len};
   if (to) p->to = *to;
   if (wire->last)
@@ -89,11 +93,13 @@ static void wire_close(struct neap_port *port)
   free(port);
 }
 
-static const struct neap_world_class wire_class = {.name = "wire",
+static const struct neap_world_class wire_class = {
+  .name = "wire",
   .port_open = wire_open,
   .port_send = wire_send,
   .port_flush = wire_flush,
-  .port_close = wire_close};
+  .port_close = wire_close,
+};
 
 /* Carries the packets that are there now to whom they are for. */
 static void carry(struct wire *wire)
@@ -114,12 +120,18 @@ static void carry(struct wire *wire)
   }
 }
 
-static void turns(struct neap_stack *stack)
+static void wire_done(struct wire *wire)
 {
-  if (neap_link_alone(&stack->ready)) return;
-  neap_link_remove(&stack->ready);
-  while (neap_stack_turn(stack)) continue;
+  carry(wire);
+  while (wire->pool) {
+    struct parcel *p = wire->pool;
+    wire->pool = p->next;
+    free(p);
+  }
+  neap_world_done(&wire->world);
 }
+
+/* ---- sides ---- */
 
 struct side {
   struct neap_channel *channel;
@@ -127,6 +139,14 @@ struct side {
   unsigned view;
   bool room;
 };
+
+static void turns(struct side *side)
+{
+  struct neap_stack *stack = side->channel->stack;
+  if (neap_link_alone(&stack->ready)) return;
+  neap_link_remove(&stack->ready);
+  while (neap_stack_turn(stack)) continue;
+}
 
 static void take(struct side *side)
 {
@@ -146,85 +166,76 @@ static void take(struct side *side)
   }
 }
 
-static uint64_t pass_time(struct wire *wire, uint64_t by)
+/* Not static, so that callgrind finds them by name. */
+void bench_sender_side(
+  struct wire *wire, struct side *side, const struct neap_send *send, unsigned batch);
+void bench_receiver_side(struct wire *wire, struct side *side);
+
+__attribute__((noinline)) void bench_sender_side(
+  struct wire *wire, struct side *side, const struct neap_send *send, unsigned batch)
+{
+  carry(wire); /* What the others said meanwhile. */
+  turns(side);
+  take(side);
+  for (unsigned i = 0; side->room && i < batch; i++)
+    side->room = neap_channel_send(side->channel, send) >= 0;
+  turns(side);
+}
+
+__attribute__((noinline)) void bench_receiver_side(struct wire *wire, struct side *side)
+{
+  carry(wire);
+  turns(side);
+  take(side);
+  turns(side);
+}
+
+static void pass_time(struct wire *wire, uint64_t by)
 {
   wire->world.now += by;
   neap_world_fire(&wire->world);
-  return wire->world.now;
 }
 
-__attribute__((noinline)) void path_send_side(
-  struct side *side, const uint8_t *body, uint32_t size, unsigned batch);
-__attribute__((noinline)) void path_receive_side(struct wire *wire, struct side *side);
-__attribute__((noinline)) void path_reply_side(struct wire *wire, struct side *side);
-
-void path_send_side(struct side *side, const uint8_t *body, uint32_t size, unsigned batch)
+static void form(struct wire *wire, struct side *ann, struct side *bob)
 {
-  struct neap_send send = {.body = body, .len = size, .timeout = UINT64_MAX, .no_loopback = true};
-  if (side->room) {
-    for (unsigned i = 0; i < batch; i++) {
-      int64_t code = neap_channel_send(side->channel, &send);
-      if (code < 0) {
-        side->room = false;
-        break;
-      }
-    }
+  for (int i = 0; i < FORMING_ROUNDS && ann->view + (bob ? bob->view : 1u) < (bob ? 4u : 2u); i++) {
+    pass_time(wire, FORMING);
+    carry(wire);
+    neap_world_turns(&wire->world, TURNS);
+    take(ann);
+    if (bob) take(bob);
   }
-  turns(side->channel->stack);
-  take(side);
-  turns(side->channel->stack);
 }
 
-void path_receive_side(struct wire *wire, struct side *side)
-{
-  carry(wire);
-  turns(side->channel->stack);
-  take(side);
-  turns(side->channel->stack);
-}
-
-/* What comes back to the sender: acks, votes, credits. */
-void path_reply_side(struct wire *wire, struct side *side)
-{
-  carry(wire);
-  turns(side->channel->stack);
-  take(side);
-  turns(side->channel->stack);
-}
-
-int bench_path(const struct bench_load *load, unsigned batch, unsigned rounds)
+uint64_t bench_path(const struct bench_load *load, unsigned batch, unsigned rounds)
 {
   struct wire wire = {0};
   struct side ann = {.room = true}, bob = {.room = true};
   struct neap_trail trail = {""};
   uint8_t *body = calloc(1, load->size + 1u);
-  neap_world_init(&wire.world, &wire_class, 1);
+  struct neap_send send = {
+    .body = body, .len = load->size, .timeout = UINT64_MAX, .no_loopback = true};
   const struct neap_stack_spec *spec = bench_plan(load);
+  neap_world_init(&wire.world, &wire_class, 1);
   ann.channel = neap_channel_open(&wire.world, spec, "bench", "ann", &trail);
-  for (int i = 0; i < 3000 && !ann.view; i++) {
-    pass_time(&wire, 1000000);
-    neap_world_turns(&wire.world, 8);
-    take(&ann);
-  }
+  form(&wire, &ann, NULL);
   bob.channel = neap_channel_open(&wire.world, spec, "bench", "bob", &trail);
-  for (int i = 0; i < 6000 && (ann.view < 2 || bob.view < 2); i++) {
-    pass_time(&wire, 1000000);
-    carry(&wire);
-    neap_world_turns(&wire.world, 8);
-    take(&ann);
-    take(&bob);
-  }
-  uint64_t before_a = ann.messages, before_b = bob.messages;
+  form(&wire, &ann, &bob);
+
+  uint64_t before = bob.messages;
   for (unsigned i = 0; i < rounds; i++) {
-    path_send_side(&ann, body, load->size, batch);
-    path_receive_side(&wire, &bob);
-    path_reply_side(&wire, &ann);
-    pass_time(&wire, 100000);
-    turns(ann.channel->stack);
-    turns(bob.channel->stack);
+    bench_sender_side(&wire, &ann, &send, batch);
+    bench_receiver_side(&wire, &bob);
+    pass_time(&wire, ROUND);
+    turns(&ann);
+    turns(&bob);
   }
-  printf("view %u %u: ann took %llu, bob took %llu\n", ann.view, bob.view,
-    (unsigned long long)(ann.messages - before_a), (unsigned long long)(bob.messages - before_b));
+  uint64_t arrived = bob.messages - before;
+  neap_channel_close(ann.channel);
+  neap_channel_close(bob.channel);
+  neap_channel_free(ann.channel);
+  neap_channel_free(bob.channel);
+  wire_done(&wire);
   free(body);
-  return 0;
+  return arrived;
 }
