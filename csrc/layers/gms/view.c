@@ -10,7 +10,8 @@
  *   without us, by somebody else      its members went apart: out of ours with them; if no more
  *                                     than they are left here, we come again, there
  *   changes against another view      ask for all of it
- *   from a stranger                   foreign, dropped
+ *   from a stranger                   foreign, dropped; one that made a view with us in it, while
+ *                                     we were out of its reach, is told to let us go
  *
  * Views before the first one of ours are not needed: the join digest starts before the
  * view it came with, so later ones are sent again by the reliable layer below.
@@ -302,12 +303,30 @@ static struct neap_digest *read_digest(
   return pairs.at ? neap_read_digest_pairs(&r, view->members, view->count) : NULL;
 }
 
+/* Somebody who went apart still counts on us, and would do so for ever: it must not. */
+static void let_go(struct gms *g, struct neap_msg *m)
+{
+  struct neap_view_digest payload;
+  struct neap_view_parts parts;
+  struct neap_addr addr;
+  neap_view_digest_read((struct neap_slice){m->body, m->len}, &payload); /* zeros: no view */
+  if (!payload.view.at || !neap_view_parts_read(payload.view, &parts)) return;
+  if (!neap_addr_equal(&parts.creator, &m->from->addr)) return;
+  struct neap_addrs it = neap_addrs_of(parts.members);
+  while (neap_addrs_next(&it, &addr)) {
+    if (!neap_addr_equal(&addr, &gms_self(g)->addr)) continue;
+    gms_send(g, gms_message(g, m->from, NEAP_OOB, NEAP_GMS_LEAVE_REQ, &addr));
+    return;
+  }
+}
+
 void gms_view_msg(struct gms *g, struct neap_msg *m)
 {
   struct neap_view_digest payload;
   if (g->state != GMS_MEMBER && g->state != GMS_LEAVING) return;
   if (!neap_in_view(gms_view(g), m->from) || m->from->self) {
     g->foreign++;
+    if (!m->from->self) let_go(g, m);
     return;
   }
   struct neap_view *view = read_view(g, m, &payload);

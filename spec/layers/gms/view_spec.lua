@@ -52,6 +52,32 @@ describe("gms, views", function()
   end)
 end)
 
+describe("gms, a member that went apart with somebody who never heard of it", function()
+  it("is told to let go, and comes back", function()
+    membership.each_seed(5, function(seed)
+      local group = membership.group { seed = seed, latency = "1ms" }
+      group:form { "ann", "bob", "cho" }
+      group:run((300 + 50 * seed) .. "ms")
+      for _, other in ipairs { "ann", "cho" } do group.sim:cut { from = "bob", to = other } end
+      group:run "700ms"
+      group.channels.cho:send "the last that bob hears"
+      group:run "3ms"
+      group.sim:partition({ "bob" }, { "ann", "cho" })
+      for _ = 1, 1000 do
+        group:run "10ms"
+        if group:view "bob" ~= "ann|2 {ann bob cho}" and group:view "cho" == "ann|3 {ann cho}" then
+          break
+        end
+      end
+      assert.equal("bob|3 {bob cho}", group:view "bob")
+      assert.equal("ann|3 {ann cho}", group:view "cho")
+      group.sim:heal()
+      group:wait({ "ann", "bob", "cho" }, 30e9)
+      group:close()
+    end)
+  end)
+end)
+
 describe("gms, a member that was stopped", function()
   it("comes back under a new address", function()
     local group = membership.group { latency = "1ms" }
