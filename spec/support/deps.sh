@@ -2,7 +2,7 @@
 # Installs what a build, a run and the specs need (and the packages named as arguments) and is not
 # there yet; says what it does.
 set -eu
-packages="gcc libc6-dev make pkg-config luajit libluajit-5.1-dev libuv1-dev libedit-dev lua-busted lua-check iproute2 nftables $*"
+packages="gcc libc6-dev make pkg-config luajit libluajit-5.1-dev libuv1-dev libedit-dev lua-busted lua-check iproute2 nftables valgrind $*"
 missing=""
 for p in $packages; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"

@@ -1,6 +1,8 @@
 -- proof: builds and runs the properties in spec/support/proof/*.c, with the objects of the build.
 --
 --     proof "window"     an error with what was believed, unless it holds
+--
+-- NEAP_WRAPPER is put in front of the program: valgrind.
 
 local lib = os.getenv "NEAP_LIB" or "./build/lib"
 local build = lib:gsub("/lib/?$", "")
@@ -21,7 +23,7 @@ local function stale(program)
   return not ok
 end
 
-return function(name, wrapper)
+return function(name)
   local program = build .. "/proof"
   if stale(program) then
     local ok, text = run(("gcc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Icsrc "
@@ -29,7 +31,7 @@ return function(name, wrapper)
       .. "-lm && mv %s.new %s"):format(sanitizers, program, build, build, program, program))
     assert(ok, text)
   end
-  local ok, text = run(("%s %s %s"):format(wrapper or "", program, name))
+  local ok, text = run(("%s %s %s"):format(os.getenv "NEAP_WRAPPER" or "", program, name))
   assert(ok, text)
   return text
 end

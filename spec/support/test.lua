@@ -3,6 +3,7 @@
 --   specs       JIT on: everything
 --   -joff       the interpreter: everything but spec/real
 --   sanitizers  address, undefined behaviour, leaks: everything
+--   valgrind    undefined values too, under the interpreter: spec/base and spec/core
 --   luacheck    all Lua files
 --
 -- A variant that fails shows what failed; its whole output stays in build/test-<variant>.txt.
@@ -56,6 +57,9 @@ print(("%-11s %s"):format("luacheck", ok and "clean" or "failed"))
 variant("specs", "luajit " .. busted)
 variant("joff", "luajit -joff " .. busted .. " --exclude-tags=real,slow")
 variant("sanitizers", asan("luajit " .. busted .. " --exclude-tags=slow"))
+local valgrind = "valgrind -q --error-exitcode=9 --leak-check=full"
+variant("valgrind", ("NEAP_WRAPPER='%s' %s luajit -joff %s spec/base spec/core"):format(valgrind,
+  valgrind, busted))
 
 print(("%d passed, %d failed, %d skipped"):format(passed, failed, skipped))
 os.exit(failed == 0 and 0 or 1)
