@@ -23,6 +23,7 @@ local ACK_ON = { reception = 0, completion = 1, delivery = 2 }
 local AS_THE_STACK, ANY_TIME = 255, 18446744073709551615ULL
 local DEAF_TIME = 1e9 -- ns that a send waits before a missing handler is blamed
 local OPTIONS = { "to", "rsvp", "timeout", "wait", "oob", "loopback", "reliable", "block" }
+local FLAGS = { "wait", "oob", "loopback", "reliable", "block" }
 local KNOWN, FLUSH = keys.set(OPTIONS), keys.set { "to", "timeout" }
 local NONE = {}
 
@@ -49,6 +50,12 @@ local function check_options(options)
   local unknown = keys.unknown(options, KNOWN)
   if unknown ~= nil then
     mistake.raise("send has no option '%s'%s", tostring(unknown), nearest(unknown, OPTIONS))
+  end
+  for index = 1, #FLAGS do
+    local value = options[FLAGS[index]]
+    if value ~= nil and type(value) ~= "boolean" then
+      mistake.raise("%s is true or false, not %s", FLAGS[index], tostring(value))
+    end
   end
 end
 
