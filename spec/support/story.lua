@@ -152,9 +152,17 @@ function Story:echo(name)
   end
 end
 
+-- One after the other, when everybody is in one view: who finds nobody founds a group of its own,
+-- and would stay apart if somebody else joined it there.
 function Story:join_late(name)
-  while self.cut do self:sleep(100) end
+  while self.cut or self.coming or not self:together() do self:sleep(100) end
+  self.coming = true
   self:join(name)
+  for _ = 1, 100 do
+    self:sleep(100)
+    if self:together() then break end
+  end
+  self.coming = false
 end
 
 function Story:join(name)

@@ -108,6 +108,10 @@ end
 
 -- ---- a run -------------------------------------------------------------------------------------
 
+-- Seconds without losses at the beginning: those who come together must find each other, since
+-- parts of two or more stay apart.
+local QUIET = 2
+
 local CALM = 120 -- seconds: detection of the last crash, two stability rounds, and some more
 
 local function disturb(story)
@@ -132,10 +136,7 @@ end
 -- Runs a plan; returns the story, whose oracle has the problems.
 function swarm.run(plan)
   local net = plan.net
-  local sim = neap.sim {
-    seed = plan.seed, latency = net.latency, jitter = net.jitter, loss = net.loss,
-    duplicate = net.duplicate, reorder = net.reorder,
-  }
+  local sim = neap.sim { seed = plan.seed, latency = net.latency, jitter = net.jitter }
   local story = setmetatable({
     plan = plan, sim = sim, c = plan.chance, oracle = Oracle.new(), names = {}, channels = {},
     gone = {}, paused = {}, finished = {}, addresses = {}, codes = {}, labels = 0, got = 0,
@@ -156,7 +157,9 @@ function swarm.run(plan)
     end
   end
   disturb(story)
-  sim:run(("%ds"):format(plan.trouble))
+  sim:run(("%ds"):format(QUIET))
+  sim:set { loss = net.loss, duplicate = net.duplicate, reorder = net.reorder }
+  sim:run(("%ds"):format(plan.trouble - QUIET))
   sim:set { loss = 0, duplicate = 0, reorder = 0, jitter = "0ms", capacity = 0 }
   sim:run(("%ds"):format(CALM))
   sim:settle()

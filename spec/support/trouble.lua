@@ -4,7 +4,7 @@
 local trouble = {}
 
 function trouble.pauses(story, name)
-  if story.paused[name] then return end
+  if story.paused[name] or not story:together() then return end
   story.paused[name] = true
   story.sim:pause(name)
   story:sleep(story.c:pick { 20, 300, 2000, 5000 })
@@ -26,7 +26,9 @@ end
 
 -- Beyond the time after which the others give it up: it comes back under another address.
 function trouble.long_pauses(story, name)
-  if story.paused[name] or #story:alive() <= 2 or story.long_paused then return end
+  if story.paused[name] or #story:alive() <= 2 or story.long_paused or not story:together() then
+    return
+  end
   story.long_paused, story.paused[name] = true, true
   story.sim:pause(name)
   story:sleep(18000)
