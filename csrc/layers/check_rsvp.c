@@ -3,9 +3,10 @@
  * Each message of such a send carries its ticket down.  Above the layer that gives rsvp, at each
  * member, it is remembered when it rises and when it is done with (freed: the callback returned).
  * When the send ends well, each of its targets that is not said to have left must have come that
- * far: done with on delivery, risen on completion.  (An early one in a buffer cannot be seen from
- * here, so reception is not watched.)  What a send waits for that does not say is read from the
- * layer below that gives rsvp.  What is wrong it tells the oracle. */
+ * far: done with on delivery; on completion it may be in a buffer below still, and must have risen
+ * soon.  (One that is early cannot be seen from here, so reception is not watched.)  What a send
+ * waits for that does not say is read from the layer below that gives rsvp.  What is wrong it tells
+ * the oracle. */
 
 #include "core/headers.h"
 #include "core/oracle.h"
@@ -37,6 +38,7 @@ struct asked {
   uint32_t ticket;
   uint8_t ack_on;
   bool without_self;
+  bool ended; /* on completion, and somebody's has to rise yet */
 };
 
 struct check_rsvp {
@@ -45,7 +47,11 @@ struct check_rsvp {
   struct neap_judge judge;
   struct asked *asked;
   struct seen *seen;
+  struct neap_timer again;
 };
+
+/* How soon: longer than a view waits for the names of its members. */
+#define SOON NEAP_S(2)
 
 #define AT(member) offsetof(struct check_rsvp, member)
 static const struct neap_attr check_rsvp_attrs[] = {
@@ -118,19 +124,27 @@ static bool excused(const struct neap_found *found, const struct neap_peer *peer
   return false;
 }
 
-static void look(struct check_rsvp *c, const struct asked *a, struct neap_peer *target)
+static bool is_target(const struct asked *a, const struct neap_peer *member)
+{
+  return (!a->to || a->to == member) && !(a->without_self && member->self);
+}
+
+/* Complains if `target` has not come as far as it has to; false: it may need some time. */
+static bool look(struct check_rsvp *c, const struct asked *a, struct neap_peer *target)
 {
   struct neap_layer *layer = &c->layer;
   struct neap_judge *there = neap_judge_of(layer, &target->addr);
-  if (!there) return; /* It has closed since. */
+  if (!there) return true; /* It has closed since. */
   const struct seen *s =
     *seen_at((struct check_rsvp *)there->layer, &neap_self(layer)->addr, a->ticket);
   c->watched++;
+  if (!s && a->ack_on == ON_COMPLETION && (!a->ended || there->layer->stack->paused)) return false;
   if (!s && !target->self)
     neap_judge_complain(layer, "send %u ended, and %s has not got it", a->ticket, target->name);
   else if (a->ack_on == ON_DELIVERY && (!s || !s->done))
     neap_judge_complain(
       layer, "send %u ended, and %s is not done with it", a->ticket, target->name);
+  return true;
 }
 
 /* Nobody has to remember it any longer. */
@@ -142,20 +156,49 @@ static void forget(const struct check_rsvp *c, uint32_t ticket)
   }
 }
 
+/* Looks at all targets; true when nobody needs more time. */
+static bool look_at_all(
+  struct check_rsvp *c, const struct asked *a, const struct neap_found *excuses)
+{
+  bool all = true;
+  for (uint32_t i = 0; a->view && i < a->view->count; i++) {
+    struct neap_peer *member = a->view->members[i];
+    if (is_target(a, member) && neap_in_view(c->layer.view, member) && !excused(excuses, member))
+      all &= look(c, a, member);
+  }
+  return all;
+}
+
 static void ends(struct check_rsvp *c, const struct neap_event *event)
 {
   struct asked **at = asked_at(c, event->ticket), *a = *at;
   if (!a) return; /* Not a send: what was sent before is there. */
   if (event->code >= 0 && a->ack_on != ON_RECEPTION) {
     c->ended++;
-    for (uint32_t i = 0; a->view && i < a->view->count; i++) {
-      struct neap_peer *member = a->view->members[i];
-      if ((a->to && a->to != member) || (a->without_self && member->self)) continue;
-      if (!excused(event->found, member)) look(c, a, member);
+    if (!look_at_all(c, a, event->found)) {
+      a->ended = true;
+      neap_timer_sooner(&c->layer, &c->again, SOON);
+      return;
     }
   }
   forget(c, a->ticket);
   asked_free(at);
+}
+
+static void look_again(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct check_rsvp *c = (struct check_rsvp *)layer;
+  bool more = false;
+  for (struct asked **at = &c->asked; *at;) {
+    if (!(*at)->ended || !look_at_all(c, *at, NULL)) {
+      more |= (*at)->ended;
+      at = &(*at)->next;
+      continue;
+    }
+    forget(c, (*at)->ticket);
+    asked_free(at);
+  }
+  if (more) neap_timer_start(layer, timer, SOON);
 }
 
 static void check_rsvp_down(struct neap_layer *layer, struct neap_batch *batch)
@@ -215,7 +258,9 @@ static enum neap_verdict check_rsvp_event(
 static int check_rsvp_open(struct neap_layer *layer, struct neap_trail *trail)
 {
   (void)trail;
-  neap_judge_open(&((struct check_rsvp *)layer)->judge, layer);
+  struct check_rsvp *c = (struct check_rsvp *)layer;
+  neap_judge_open(&c->judge, layer);
+  neap_timer_init_background(layer, &c->again, look_again);
   return 0;
 }
 
@@ -223,6 +268,7 @@ static void check_rsvp_close(struct neap_layer *layer)
 {
   struct check_rsvp *c = (struct check_rsvp *)layer;
   neap_judge_close(&c->judge);
+  neap_timer_stop(&c->again);
   while (c->asked) asked_free(&c->asked);
   while (c->seen) seen_free(&c->seen);
 }
