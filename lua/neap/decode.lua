@@ -400,8 +400,13 @@ function decode.main(args)
       or "usage: neap decode FILE.pcap [--json]\n")
     return 2
   end
-  local text = file:read "*a"
+  local text
+  text, why = file:read "*a"
   file:close()
+  if not text then
+    io.stderr:write(("neap decode: %s: %s\n"):format(path, why))
+    return 2
+  end
   local names = {}
   local counts, reason = decode.items(text, function(item)
     local lines = as_json and { decode.json(item) } or decode.lines(item, names)

@@ -143,6 +143,9 @@ assert(sim.seed ~= 3, "three is bad")
     assert.equal(1, code)
     has(text, "neap sim build/seeds.lua --seeds 3")
     has(text, "4 seeds, 1 failed")
+    text, code = neap("sim " .. path .. " --seeds 4..1")
+    assert.equal(2, code)
+    has(text, "each seed from A up to B")
   end)
 end)
 
@@ -171,6 +174,18 @@ describe("neap new layer", function()
 end)
 
 describe("neap", function()
+  it("answers arguments that cannot be", function()
+    for arguments, answer in pairs { -- any order: each for itself
+      ["decode /tmp"] = "neap decode: /tmp: Is a directory",
+      ["new layer end"] = "neap new: 'end' is a word of Lua",
+      ["repl --nodes ,"] = "neap repl: --nodes is followed by names",
+    } do
+      local text, code = neap(arguments)
+      assert.equal(2, code)
+      has(text, answer)
+    end
+  end)
+
   it("answers an unknown command, and none at all", function()
     local text, code = neap "chekc"
     assert.equal(2, code)
@@ -225,6 +240,17 @@ describe("neap repl", function()
     has(text, "ladder has no option 'membr' (did you mean 'member'?)")
     has(text, "nakack.sent cannot be changed while running: it is a counter")
     assert(not text:find("prompt:1:", 1, true) and not text:find("?: ", 1, true), text)
+  end)
+
+  it("goes on after what cannot be read or shown, and ends with 1", function()
+    for _, chunk in ipairs {
+      "bob:close()\nbob.nakack", ")", "error({})",
+      "setmetatable({}, { __tostring = function() error 'q' end })",
+    } do
+      local text, code = neap("repl --nodes ann,bob", chunk .. "\nann.name\n")
+      assert.equal(1, code)
+      has(text, "\nann\n")
+    end
   end)
 
   it("has words that say how they are written, and an end without parentheses", function()

@@ -137,6 +137,10 @@ local PAGES = { { "csrc/layers/README.md", doc.layers }, { "stacks/README.md", d
 
 function doc.main(args)
   local stale = 0
+  if not text_of "csrc/layers/README.md" then
+    io.stderr:write "neap doc: works in the source tree, and this is another folder\n"
+    return 1
+  end
   for _, page in ipairs(PAGES) do
     local text = page[2]()
     if args[1] == "--check" then

@@ -111,6 +111,10 @@ function new.main(args)
     io.stderr:write "neap new layer NAME: a name of small letters, digits and _\n"
     return 2
   end
+  if not loadstring("local " .. name) then
+    io.stderr:write(("neap new: '%s' is a word of Lua\n"):format(name))
+    return 2
+  end
   if require("neap.reference").layer(name) then
     io.stderr:write(("neap new: there is a layer called '%s' already\n"):format(name))
     return 1

@@ -69,7 +69,7 @@ local function handlers(self, name)
     view = function(view)
       self.print(("%s   view %s { %s }"):format(name, view.id, table.concat(view.members, " ")))
     end,
-    trouble = function(text) self.print(("%s   trouble: %s"):format(name, tostring(text))) end,
+    trouble = function(trouble) self.print(("%s   trouble: %s"):format(name, trouble.text)) end,
   }
 end
 
@@ -170,6 +170,11 @@ local function simulated(options)
   for name in options.nodes:gmatch "[^,%s]+" do
     local channel = self.join(name)
     if channel then channel:on("view", function() end) end
+  end
+  if #self.order == 0 then
+    io.stderr:write "neap repl: --nodes is followed by names: --nodes ann,bob\n"
+    sim:close()
+    return 2
   end
   for _ = 1, 300 do -- 30 s of virtual time at most: a stack need not have views.
     if all_together(self) then break end

@@ -63,8 +63,8 @@ function run.sim(args)
     end
     index = index + 1
   end
-  if not path or not from then
-    io.stderr:write "neap sim FILE --seeds A..B [ARGS]\n"
+  if not path or not from or tonumber(from) > tonumber(to) or tonumber(to) >= 2 ^ 53 then
+    io.stderr:write "neap sim FILE --seeds A..B [ARGS]: each seed from A up to B\n"
     return 2
   end
   if not load_file(path) then return 1 end

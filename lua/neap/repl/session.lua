@@ -60,7 +60,7 @@ local function problem_text(self, text, problem)
   return problem .. (name and near(self, name) or "")
 end
 
-local function report(self, text, outcome)
+local function told(self, text, outcome)
   if not outcome[1] then
     self.print(problem_text(self, text, outcome[2]))
   elseif outcome.n == 2 and outcome[2] == nil and text:match "^[%w_.]+%.[%w_]+$" then
@@ -70,6 +70,13 @@ local function report(self, text, outcome)
     for index = 2, outcome.n do values[index - 1] = outcome[index] end
     self.print(show.values(values))
   end
+end
+
+-- What came out; a value that cannot be shown is a failure of the chunk, not of the prompt.
+local function report(self, text, outcome)
+  local ok, problem = pcall(told, self, text, outcome)
+  self.failed = not (ok and outcome[1])
+  if not ok then self.print(problem_text(self, text, problem)) end
 end
 
 -- Runs a chunk to its end, or until it waits for something that needs time; what comes out of it
@@ -103,6 +110,7 @@ function session.run(self, text)
   if not chunk then
     if problem == "more" then return "more" end
     self.print(problem_text(self, text, problem))
+    self.failed = true
     return "done"
   end
   self.failed = false
@@ -110,7 +118,6 @@ function session.run(self, text)
   if not ok then
     self.print(tostring(outcome))
   elseif outcome then
-    self.failed = not outcome[1]
     report(self, text, outcome)
   elseif self.sim then
     self.print "(it waits, and goes on when time does)"
