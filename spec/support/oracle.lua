@@ -198,10 +198,14 @@ function Oracle:delivered(row, address)
     end
     return false
   end
-  local rows = expected(row.stream, member)
-  local before = skipped(row.stream, rows, got, member, 0)
+  local rows, place = expected(row.stream, member), nil
   for index, other in ipairs(rows) do
-    if other == row then return before ~= nil and got.done + before >= index end
+    if other == row then place = index end
+  end
+  local before = skipped(row.stream, rows, got, member, 0)
+  while place and before do -- Empty bodies are alike: it may fit in more than one place.
+    if got.done + before >= place then return true end
+    before = skipped(row.stream, rows, got, member, before + 1)
   end
   return false
 end
