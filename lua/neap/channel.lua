@@ -337,6 +337,7 @@ function Channel:shut()
   local inside = self[own]
   if inside.closed then return end
   inside.closed = true
+  inside.peers, inside.by_address = {}, {} -- They go with the stack.
   inside.world.open = inside.world.open - 1
   inside.receiving:retire()
   inside.sending:reset "closed"

@@ -231,6 +231,8 @@ describe("the end of a channel", function()
     assert.same({ nil, "closed" }, { m.bob:send "x" })
     sim:run "60s"
     assert.equal(2, #m.ann:view().members)
+    assert.same({ nil, "closed" }, { m.bob:send("x", { to = "ann" }) })
+    assert.same({ nil, "closed" }, { m.bob:send("x", { to = m.ann.address }) })
     fails("bob is closed", function() return m.bob.nakack.waiting end)
   end)
 
