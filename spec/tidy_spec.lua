@@ -139,6 +139,18 @@ describe("the house", function()
     expect_none(problems)
   end)
 
+  it("fills each header as a whole: a slot holds what the last message left there", function()
+    local problems = {}
+    for _, path in ipairs(files("csrc/layers", "%.[ch]$")) do
+      for n, line in ipairs(lines_of(path)) do
+        if line:find "_head_put%(.-%)%s*%->" then
+          problems[#problems + 1] = ("%s:%d: %s"):format(path, n, line)
+        end
+      end
+    end
+    expect_none(problems)
+  end)
+
   it("walks no table by pairs where order matters", function()
     local problems = {}
     for _, path in ipairs(LUA) do

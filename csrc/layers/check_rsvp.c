@@ -215,7 +215,7 @@ static void check_rsvp_down(struct neap_layer *layer, struct neap_batch *batch)
     }
     (*at)->to = neap_peer_ref(m->to);
     (*at)->without_self = (m->marks & NEAP_NO_LOOPBACK) != 0;
-    neap_check_rsvp_head_put(m, layer)->ticket = m->ticket;
+    *neap_check_rsvp_head_put(m, layer) = (struct neap_check_rsvp_head){.ticket = m->ticket};
   }
   neap_pass_down(layer, batch);
 }

@@ -110,7 +110,7 @@ static void fifo_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct fifo *f = (struct fifo *)layer;
   for (struct neap_msg *m = batch->first; m; m = m->next)
-    if (!m->to) neap_fifo_head_put(m, layer)->seq = f->next_down++;
+    if (!m->to) *neap_fifo_head_put(m, layer) = (struct neap_fifo_head){.seq = f->next_down++};
   neap_pass_down(layer, batch);
 }
 

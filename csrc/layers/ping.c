@@ -135,7 +135,8 @@ static void send_response(struct ping *p, struct neap_peer *to)
   struct neap_msg *m = message(p, to, (struct neap_slice){0});
   *neap_ping_head_put(m, &p->layer) = (struct neap_ping_head){.type = NEAP_PING_RESPONSE};
   if (to->generation && p->layer.view)
-    neap_ping_own_head_put(m, &p->layer)->members = p->layer.view->count;
+    *neap_ping_own_head_put(m, &p->layer) =
+      (struct neap_ping_own_head){.members = p->layer.view->count};
   p->responses_sent++;
   neap_pass_down_msg(&p->layer, m);
 }

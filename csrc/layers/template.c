@@ -83,7 +83,7 @@ static void template_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct template *t = (struct template *)layer;
   for (struct neap_msg *m = batch->first; m; m = m->next)
-    if (!m->to) template_head_put(m, layer)->number = ++t->next_down;
+    if (!m->to) *template_head_put(m, layer) = (struct template_head){.number = ++t->next_down};
   neap_pass_down(layer, batch);
 }
 

@@ -60,7 +60,7 @@ static void answer(struct rsvp *r, struct neap_peer *peer, uint16_t id, bool own
   struct neap_msg *m = neap_msg_own(&r->layer, peer, NEAP_OOB | NEAP_DONT_BUNDLE | NEAP_RSVP);
   *neap_rsvp_head_put(m, &r->layer) =
     (struct neap_rsvp_head){.type = NEAP_RSVP_RESPONSE, .id = (int16_t)id};
-  if (own) neap_rsvp_own_head_put(m, &r->layer)->number = number;
+  if (own) *neap_rsvp_own_head_put(m, &r->layer) = (struct neap_rsvp_own_head){.number = number};
   r->answered++;
   neap_pass_down_msg(&r->layer, m);
 }
