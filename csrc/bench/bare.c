@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { GROUP = 0xef070763, PORT = 7699, BATCH = 8, BUFFER = 65536, SEGMENTS = 40, YIELDS = 4 };
+enum { GROUP = 0xef070763, PORT = 40000, BATCH = 8, BUFFER = 65536, SEGMENTS = 40, YIELDS = 4 };
 enum { RECEIVE_BUFFER = 32 << 20, SEND_BUFFER = 4 << 20, BLOCK_MS = 50 };
 
 static void must(int failed, const char *what)
@@ -36,7 +36,8 @@ static in_addr_t place_of(const struct bench_load *load, unsigned me)
 static int receiver_socket(const struct bench_load *load, unsigned me)
 {
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, size = RECEIVE_BUFFER;
-  struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+  struct sockaddr_in name = {
+    .sin_family = AF_INET, .sin_port = htons((uint16_t)(PORT + load->run))};
   struct ip_mreqn join = {.imr_address.s_addr = place_of(load, me)};
   name.sin_addr.s_addr = join.imr_multiaddr.s_addr = htonl(GROUP);
   must(fd < 0, "socket");
@@ -115,7 +116,7 @@ static void flood(const struct bench_load *load, struct bench_shared *shared)
 {
   static uint8_t buffer[BATCH][BUFFER];
   _Alignas(struct cmsghdr) char notes[BATCH][CMSG_SPACE(2)];
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(PORT + load->run))};
   struct mmsghdr heads[BATCH] = {0};
   struct iovec spans[BATCH];
   uint32_t each = load->size;
@@ -156,14 +157,14 @@ void bench_bare(const struct bench_load *load, struct bench_shared *shared, unsi
 
 /* ---- one at a time ---- */
 
-static int echo_socket(unsigned me)
+static int echo_socket(const struct bench_load *load, unsigned me)
 {
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  name.sin_port = htons((uint16_t)(PORT + 1 + me));
+  name.sin_port = htons((uint16_t)(PORT + load->run + me));
   must(fd < 0, "socket");
   must(bind(fd, (struct sockaddr *)&name, sizeof name), "bind");
-  name.sin_port = htons((uint16_t)(PORT + 1 + !me));
+  name.sin_port = htons((uint16_t)(PORT + load->run + !me));
   must(connect(fd, (struct sockaddr *)&name, sizeof name), "connect");
   return fd;
 }
@@ -181,7 +182,7 @@ static bool hear(int fd, uint8_t *buffer, struct bench_shared *shared)
 void bench_bare_echo(const struct bench_load *load, struct bench_shared *shared, unsigned me)
 {
   static uint8_t buffer[BUFFER];
-  int fd = echo_socket(me);
+  int fd = echo_socket(load, me);
   shared->member[me].ready = true;
   while (!shared->go && !shared->stop) bench_rest(0.001);
   while (!shared->stop) {

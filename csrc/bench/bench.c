@@ -24,6 +24,11 @@ uint64_t bench_now(void)
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+unsigned bench_number(void)
+{
+  return (unsigned)getpid() % 20000;
+}
+
 void bench_rest(double seconds)
 {
   struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};

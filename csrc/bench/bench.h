@@ -48,6 +48,7 @@ struct bench_load {
   unsigned cores;    /* 0 where the kernel likes, 1 all on one, 2 one each */
   double loss;       /* chance at each receiver */
   double seconds;    /* measured */
+  unsigned run;      /* tells apart what runs at the same time: bench_number */
   const char *stack; /* layers, top first */
   const char *set;   /* "layer.attr=value layer.attr=value" */
 };
@@ -90,6 +91,8 @@ void bench_stop(struct bench_run *run);
 struct bench_result bench_measure(const struct bench_load *load, bench_work *work);
 
 uint64_t bench_now(void);
+/* Another one in each process: two sittings on one machine must not hear each other. */
+unsigned bench_number(void);
 void bench_rest(double seconds);
 /* A round trip took so long. */
 void bench_time(struct bench_shared *shared, uint64_t ns);

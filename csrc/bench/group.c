@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* POUR: messages between two steps, so that what is sent is still warm when it goes down. */
-enum { LAYERS = 24, SETTINGS = 16, WORDS = 1024, POUR = 256 };
+enum { LAYERS = 24, SETTINGS = 16, WORDS = 1024, POUR = 256, PORT = 20000 };
 
 extern const struct neap_class *const neap_classes[];
 
@@ -76,8 +76,9 @@ const struct neap_stack_spec *bench_plan(const struct bench_load *load)
     plan.layers[i] =
       (struct neap_layer_spec){.class = class_of(word), .settings = plan.settings[i]};
   }
-  snprintf(plan.set, sizeof plan.set, "udp.group=239.7.7.98:7698 %s discard.up=%.6f %s",
-    load->namespaces ? "udp.interface=eth0" : "", load->loss, load->set ? load->set : "");
+  snprintf(plan.set, sizeof plan.set, "udp.group=239.7.7.98:%u %s discard.up=%.6f %s",
+    PORT + load->run, load->namespaces ? "udp.interface=eth0" : "", load->loss,
+    load->set ? load->set : "");
   apply(&plan);
   if (neap_stack_check(&plan.spec, problem, NULL)) exit(1);
   return &plan.spec;
@@ -178,7 +179,7 @@ static void join(struct member *m, unsigned me)
   m->mine = &m->shared->member[me];
   m->room = true;
   m->body = calloc(1, m->load->size + 1u);
-  m->world = neap_real_new(me + 1, &trail);
+  m->world = neap_real_new(bench_now() + me, &trail);
   if (!m->world || !m->body) fail("world", trail.text);
   while (me && !m->shared->member[me - 1].ready && !m->shared->stop) bench_rest(0.002);
   m->channel = neap_channel_open(m->world, bench_plan(m->load), "bench", name, &trail);

@@ -89,8 +89,12 @@ static void print_row(const char *kind, const struct bench_load *load, struct be
 
 int main(int argc, char **argv)
 {
-  struct bench_load load = {
-    .receivers = 3, .size = 1000, .window = 2 << 20, .seconds = 0.35, .stack = lan};
+  struct bench_load load = {.receivers = 3,
+    .size = 1000,
+    .window = 2 << 20,
+    .seconds = 0.35,
+    .run = bench_number(),
+    .stack = lan};
   const char *kind = argc > 1 ? argv[1] : "";
   int runs = 1;
   if (!*kind || !strcmp(kind, "--json")) {

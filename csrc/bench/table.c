@@ -21,8 +21,12 @@ static const char lossy[] =
 
 static struct bench_load load_of(uint32_t size)
 {
-  return (struct bench_load){
-    .receivers = 3, .size = size, .window = 2 << 20, .seconds = 0.35, .stack = lan};
+  return (struct bench_load){.receivers = 3,
+    .size = size,
+    .window = 2 << 20,
+    .seconds = 0.35,
+    .run = bench_number(),
+    .stack = lan};
 }
 
 /* ---- one line ---- */

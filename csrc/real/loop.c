@@ -13,6 +13,9 @@
  * to be woken costs tens of microseconds, and who is woken for each packet never finds two. */
 enum { YIELDS = 4 };
 
+/* Steps that begin with work to do before one begins with a look at the sockets. */
+enum { LOOK_EACH = 8 };
+
 /* Turns of ready stacks before sockets and timers have their chance again. */
 enum { ROUND_TURNS = 16 };
 
@@ -174,23 +177,33 @@ static bool nothing_open(const struct real *real)
 /* Looks at the sockets without waiting; what they bring makes stacks ready. */
 static void look(struct real *real)
 {
+  real->unlooked = 0;
   uv_run(&real->loop, UV_RUN_NOWAIT);
+}
+
+/* Gives the core away and looks again, a few times: at the socket where something came last, and in
+ * the end at all of them.  False: nothing came. */
+static bool yield(struct real *real)
+{
+  real->traffic = false;
+  for (int i = 1; i <= YIELDS; i++) {
+    sched_yield();
+    if (real->warm && i < YIELDS)
+      neap_real_read(real->warm);
+    else
+      look(real);
+    if (!real->traffic && !real->called) continue;
+    real->counts.yielded++;
+    return true;
+  }
+  return false;
 }
 
 /* Nothing is left to do before `until`: waits for a socket, a watcher or the clock. */
 static void await(struct real *real, uint64_t until)
 {
   struct neap_world *world = &real->world;
-  if (real->traffic) {
-    real->traffic = false;
-    for (int i = 0; i < YIELDS; i++) {
-      sched_yield();
-      look(real);
-      if (!real->traffic && !real->called) continue;
-      real->counts.yielded++;
-      return;
-    }
-  }
+  if (real->traffic && yield(real)) return;
   uint64_t next = neap_real_next(world);
   if (next > until) next = until;
   if (next != UINT64_MAX) clock_set(real, next);
@@ -202,7 +215,8 @@ static int real_step(struct neap_world *world, uint64_t until)
 {
   struct real *real = (struct real *)world;
   real->called = false;
-  look(real);
+  /* What the application has just sent goes first, but not for ever. */
+  if (neap_link_alone(&world->ready) || ++real->unlooked == LOOK_EACH) look(real);
   for (;;) {
     world->now = clock_now();
     real->counts.rounds++;

@@ -246,6 +246,7 @@ void neap_real_port_close(struct neap_port *port)
 {
   struct real_port *p = (struct real_port *)port;
   neap_link_remove(&p->link);
+  if (p->real->warm && p->real->warm->port == p) p->real->warm = NULL;
   neap_real_queue_drop(p);
   undo(p);
 }

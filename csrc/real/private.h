@@ -22,6 +22,8 @@ enum { SMALL = 8192 };
  * what came: more would only grow cold. */
 enum { READ_PACKETS = 64, READ_BYTES = 131072 };
 
+struct half;
+
 struct real {
   struct neap_world world;
   uv_loop_t loop;
@@ -32,6 +34,8 @@ struct real {
   struct neap_slab *reads[READS]; /* buffers for the next recvmmsg; the first are the warm ones */
   struct neap_slab *small;        /* where short packets are copied to */
   uint32_t closing;               /* handles whose memory libuv still uses */
+  struct half *warm;              /* where something came last; NULL */
+  uint32_t unlooked;              /* steps since the last look at the sockets */
   bool traffic;                   /* packets came since the loop last blocked */
   bool called;                    /* a watcher was called in this step */
   struct neap_real_counts counts;

@@ -129,6 +129,7 @@ void neap_real_read(struct half *half)
       break;
     }
     real->traffic = true;
+    real->warm = half;
     for (int i = 0; i < got; i++) {
       struct msghdr *head = &r.heads[i].msg_hdr;
       uint32_t len = r.heads[i].msg_len, segment = read_notes(half, head);
