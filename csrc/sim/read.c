@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "core/headers.h"
+#include "core/seqnos.h"
 #include "core/types.h"
 
 #include <inttypes.h>
@@ -109,6 +110,30 @@ static void add_number(struct neap_text *text, const struct neap_header *header,
     neap_text_add(text, " %s=%" PRId64, field->name, number);
 }
 
+/* What a request asks for: "asks 5 7..9". */
+enum { RUNS_SHOWN = 6 };
+
+static void add_seqnos(struct neap_text *text, struct neap_seqnos *it)
+{
+  uint64_t seqno, first = 0, last = 0;
+  unsigned runs = 0;
+  neap_text_add(text, ", asks");
+  for (bool more = true; more;) {
+    more = neap_seqnos_next(it, &seqno);
+    if (more && runs && seqno == last + 1) {
+      last = seqno;
+      continue;
+    }
+    if (runs && first == last) neap_text_add(text, " %" PRIu64, first);
+    if (runs && first != last) neap_text_add(text, " %" PRIu64 "..%" PRIu64, first, last);
+    first = last = seqno;
+    if (more && ++runs > RUNS_SHOWN) {
+      neap_text_add(text, " ...");
+      return;
+    }
+  }
+}
+
 static void add_message(struct sim *sim, struct neap_text *text, const struct reading *reading)
 {
   const struct neap_msg *m = sim->scratch;
@@ -125,7 +150,11 @@ static void add_message(struct sim *sim, struct neap_text *text, const struct re
     for (unsigned f = 0; f < count; f++)
       if (neap_field_present(&fields[f], head)) add_number(text, header, &fields[f], head);
   }
-  neap_text_add(text, "%s%u B", any ? ", " : "", m->len);
+  struct neap_seqnos asked;
+  if (neap_seqnos_of(&asked, m))
+    add_seqnos(text, &asked);
+  else
+    neap_text_add(text, "%s%u B", any ? ", " : "", m->len);
 }
 
 const char *neap_sim_describe(
