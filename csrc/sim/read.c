@@ -115,7 +115,7 @@ enum { RUNS_SHOWN = 6 };
 
 static void add_seqnos(struct neap_text *text, struct neap_seqnos *it)
 {
-  uint64_t seqno, first = 0, last = 0;
+  uint64_t seqno = 0, first = 0, last = 0;
   unsigned runs = 0;
   neap_text_add(text, ", asks");
   for (bool more = true; more;) {
