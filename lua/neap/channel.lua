@@ -127,9 +127,17 @@ end
 
 local methods = {}
 
+-- What is inside the channel that a method was called on.
+local function inside_of(channel, method)
+  if type(channel) ~= "table" or not channel[own] then
+    mistake.raise("%s is called with a colon: channel:%s(...)", method, method)
+  end
+  return channel[own]
+end
+
 function methods:on(event, handler)
+  local inside = inside_of(self, "on")
   check_handler(event, handler)
-  local inside = self[own]
   if handler and (event == "message" or event == "batch") then
     local other = event == "message" and "batch" or "message"
     if inside.handlers[other] then
@@ -142,20 +150,20 @@ end
 
 -- The current view, or nil before the first.
 function methods:view()
-  return self[own].view
+  return inside_of(self, "view").view
 end
 
 function methods:send(body, options)
-  return self[own].sending:send(body, options)
+  return inside_of(self, "send").sending:send(body, options)
 end
 
 -- Waits until everybody has what was sent before.
 function methods:flush_sent(options)
-  return self[own].sending:flush(options)
+  return inside_of(self, "flush_sent").sending:flush(options)
 end
 
 function methods:get_state()
-  if self[own].closed then return nil, "closed" end
+  if inside_of(self, "get_state").closed then return nil, "closed" end
   return nil, "refused", "the stack has no layer that transfers state"
 end
 
@@ -174,7 +182,7 @@ end
 
 -- Leaves in good order, and waits until that is done; { wait = false }: does not wait.
 function methods:leave(options)
-  local inside = self[own]
+  local inside = inside_of(self, "leave")
   if inside.closed then return true end
   if inside.broken then return self:close() end
   if type(options) == "table" and options.wait == false then
@@ -187,7 +195,7 @@ end
 
 -- At once, without a goodbye; twice is fine.
 function methods:close()
-  local inside = self[own]
+  local inside = inside_of(self, "close")
   if inside.closed then return true end
   core.close(inside.world.handle, inside.id)
   if inside.pointer.state == CLOSED then Channel.shut(self) end
@@ -195,7 +203,7 @@ function methods:close()
 end
 
 function methods:is_open()
-  local inside = self[own]
+  local inside = inside_of(self, "is_open")
   return not inside.closed and inside.pointer.state ~= CLOSED
 end
 

@@ -181,16 +181,6 @@ function World:complain(text)
   if not self.is_sim then io.stderr:write("neap: ", text, "\n") end
 end
 
-function World:raise_complaints()
-  local complaints = self.complaints
-  if #complaints == 0 then return end
-  local more = self.complained > 1 and ("\n(and %d more)"):format(self.complained - 1) or ""
-  self.complaints, self.complained = {}, 0
-  error(complaints[1] .. more, 0)
-end
-
--- ---- driving ------------------------------------------------------------------------------------
-
 -- Layers written in Lua that raised: their stacks stand still.
 local function layers_that_failed(world)
   while #world.layer_failures > 0 do
@@ -200,6 +190,17 @@ local function layers_that_failed(world)
     if channel then channel:on_layer_failure(text) else world:complain(text) end
   end
 end
+
+function World:raise_complaints()
+  layers_that_failed(self) -- Those that raised when they closed, and nothing came after.
+  local complaints = self.complaints
+  if #complaints == 0 then return end
+  local more = self.complained > 1 and ("\n(and %d more)"):format(self.complained - 1) or ""
+  self.complaints, self.complained = {}, 0
+  error(complaints[1] .. more, 0)
+end
+
+-- ---- driving ------------------------------------------------------------------------------------
 
 -- Takes what waits for the application, in the order in which it rose.
 function World:drain()

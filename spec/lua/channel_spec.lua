@@ -255,6 +255,11 @@ describe("the end of a channel", function()
 
   it("waits are called inside a coroutine", function()
     fails("leave waits: call it inside sim:spawn", m.ann.leave, m.ann)
+    for _, method in ipairs { "on", "view", "send", "flush_sent", "leave", "close", "is_open" } do
+      for _, bad in ipairs { "x", 5, {} } do
+        fails(("channel_spec.lua:15: %s is called with a colon"):format(method), m.ann[method], bad)
+      end
+    end
     assert.is_true(m.ann:leave { wait = false })
     sim:run "5s"
     assert.equal(2, #m.bob:view().members)

@@ -481,6 +481,18 @@ describe("an error in a Lua layer", function()
     assert.truthy(detail:find("closed: cannot open", 1, true), detail)
   end)
 
+  it("in close is told, also when nothing happens any more", function()
+    local keeper = neap.layer "keeper" {
+      doc = "Does not want to end.",
+      close = function() error "not yet" end,
+    }
+    local sim, m = over(keeper)
+    m.ann:close()
+    m.bob:close()
+    fails("layer keeper stopped its stack: ", sim.run, sim, "1ms")
+    sim:close()
+  end)
+
   it("in check stops the stack too", function()
     local wrong = neap.layer "wrong" {
       doc = "Believes what is not so.",
