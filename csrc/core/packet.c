@@ -138,7 +138,8 @@ static void read_payload(struct neap_reader *r, struct neap_msg *m)
   m->len = body.len;
 }
 
-static void read_message(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival)
+/* True if a pattern did the most of it. */
+static bool read_message(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival)
 {
   struct neap_reader *r = &p->r;
   uint16_t type = p->bare ? p->type : neap_read_u16(r);
@@ -151,11 +152,16 @@ static void read_message(struct neap_packet *p, struct neap_msg *m, struct neap_
   if (lead & LEAD_DEST) neap_read_addr(r, &arrival->dest);
   if (lead & LEAD_SRC) neap_read_addr(r, &arrival->src);
   p->own_source = (lead & LEAD_SRC) != 0;
+  if (p->patterns && type == NEAP_TYPE_BYTES && !r->fault &&
+      neap_patterns_read_rest(
+        p->patterns, r, m, m->flags, arrival->order, &arrival->order_count))
+    return true;
 
   int16_t headers = (int16_t)neap_read_u16(r);
   if (headers < 0 || (size_t)headers > neap_left(r) / HEADER_MIN) neap_fault(r, NEAP_FAULT_LENGTH);
   for (; headers > 0 && !r->fault; headers--) read_header(r, p->registry, m, arrival);
   read_payload(r, m);
+  return false;
 }
 
 bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival)
@@ -179,9 +185,9 @@ bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arr
   m->marks = 0;
   m->stray_below = 0;
   arrival->order_count = 0;
-  read_message(p, m, arrival);
+  bool alike = read_message(p, m, arrival);
   if (p->r.fault) return false;
-  if (p->patterns)
+  if (p->patterns && !alike)
     neap_patterns_missed(p->patterns, p->registry, start, (size_t)(p->r.at - start), m, NULL);
   return true;
 }

@@ -4,6 +4,7 @@
 
 /* Bytes that comparing and copying by words may touch behind what they are about. */
 enum { SLACK = 32, NUMBER_MOST = 9, LENGTH = 4 };
+enum { LEAD = 5 }; /* type, leading byte, flags: what stands before addresses */
 
 static const uint64_t low_bytes[] = {0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff,
   0xffffffffffff, 0xffffffffffffff, UINT64_MAX};
@@ -56,12 +57,11 @@ static inline void copy_slots(const struct neap_pattern *p, struct neap_msg *m)
   for (; s < end; s++) memcpy((uint8_t *)m + s->at, p->head + s->first, 8 * NEAP_PATTERN_BLOCK);
 }
 
-static inline __attribute__((always_inline)) bool read(
-  struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
+/* Behind the front, which begins or would begin at `front`. */
+static inline __attribute__((always_inline)) bool read_behind(struct neap_pattern *p,
+  struct neap_reader *r, struct neap_msg *m, const uint8_t *front, uint8_t *order, uint8_t *count)
 {
-  const uint8_t *front = r->at, *at = front + p->front_len;
-  if (!p->learned || neap_left(r) < p->need) return false;
-  if (!same(front, p->front, p->front_mask, p->front_len)) return false;
+  const uint8_t *at = front + p->front_len;
   uint32_t width = *at;
   if (width > 8) return false;
   uint64_t number = word_at(at + 1) & low_bytes[width];
@@ -85,6 +85,14 @@ static inline __attribute__((always_inline)) bool read(
   return true;
 }
 
+static inline __attribute__((always_inline)) bool read(
+  struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
+{
+  if (!p->learned || neap_left(r) < p->need) return false;
+  if (!same(r->at, p->front, p->front_mask, p->front_len)) return false;
+  return read_behind(p, r, m, r->at, order, count);
+}
+
 /* The pattern that did not serve last; from now on it does, if it fits. */
 static __attribute__((noinline)) bool read_other(struct neap_patterns *patterns,
   struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
@@ -100,6 +108,24 @@ bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, s
 {
   struct neap_pattern *p = &patterns->pattern[patterns->used];
   return read(p, r, m, order, count) || read_other(patterns, r, m, order, count);
+}
+
+static bool read_rest(struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m,
+  uint16_t flags, uint8_t *order, uint8_t *count)
+{
+  if (!p->learned || p->flags != flags || neap_left(r) + LEAD < p->need) return false;
+  if (!same(r->at, p->rest, p->rest_mask, p->front_len - LEAD)) return false;
+  return read_behind(p, r, m, r->at - LEAD, order, count);
+}
+
+bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader *r,
+  struct neap_msg *m, uint16_t flags, uint8_t *order, uint8_t *count)
+{
+  uint32_t used = patterns->used;
+  if (read_rest(&patterns->pattern[used], r, m, flags, order, count)) return true;
+  if (!read_rest(&patterns->pattern[!used], r, m, flags, order, count)) return false;
+  patterns->used = !used;
+  return true;
 }
 
 static inline bool heads_equal(
@@ -264,6 +290,8 @@ static void finish(struct neap_pattern *p, uint64_t given)
 {
   mask_first(p->front_mask, p->front_len);
   mask_first(p->back_mask, p->back_len);
+  mask_first(p->rest_mask, p->front_len - LEAD);
+  memcpy(p->rest, (const uint8_t *)p->front + LEAD, p->front_len - LEAD);
   uint32_t behind = p->back_len + LENGTH;
   p->need = p->front_len + NUMBER_MOST + (behind > 16 ? behind : 16);
   sort_slots(p);
@@ -284,8 +312,13 @@ static bool learn(struct lesson *l, const struct neap_registry *registry, uint64
   uint16_t type = neap_read_u16(&l->r);
   uint8_t lead = neap_read_u8(&l->r);
   p->flags = neap_read_u16(&l->r);
+  struct neap_addr addr;
+  if (lead & 1) neap_read_addr(&l->r, &addr);
+  if (lead & 2) neap_read_addr(&l->r, &addr);
+  const uint8_t *rest = l->r.at;
+  l->begin = rest - LEAD; /* As if there were no addresses. */
   uint16_t headers = neap_read_u16(&l->r);
-  if (type != NEAP_TYPE_BYTES || lead || l->m->marks & (NEAP_STRAY | NEAP_NULL_BODY)) return false;
+  if (type != NEAP_TYPE_BYTES || l->m->marks & (NEAP_STRAY | NEAP_NULL_BODY)) return false;
   for (; headers; headers--)
     if (!learn_header(l, registry)) return false;
   if (l->r.fault || !l->number) return false;
@@ -293,7 +326,11 @@ static bool learn(struct lesson *l, const struct neap_registry *registry, uint64
   p->front_len = (uint32_t)(l->number - l->begin);
   p->back_len = (uint32_t)(l->r.at - back);
   if (p->front_len > 8 * NEAP_PATTERN_WORDS || p->back_len > 8 * NEAP_PATTERN_WORDS) return false;
-  memcpy(p->front, l->begin, p->front_len);
+  struct neap_writer w = {(uint8_t *)p->front, (uint8_t *)p->front + LEAD, false};
+  neap_write_u16(&w, type);
+  neap_write_u8(&w, 0);
+  neap_write_u16(&w, p->flags);
+  memcpy(w.at, rest, p->front_len - LEAD);
   memcpy(p->back, back, p->back_len);
   p->order_count = p->slot_count;
   p->present = l->m->present;

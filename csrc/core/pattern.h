@@ -58,7 +58,8 @@ struct neap_pattern {
   uint32_t number_at; /* in the message */
   uint64_t present;
   uint64_t front[NEAP_PATTERN_WORDS + 2], back[NEAP_PATTERN_WORDS + 2]; /* as bytes of the wire */
-  uint64_t front_mask[2], back_mask[2]; /* what of their first 16 bytes counts */
+  uint64_t rest[NEAP_PATTERN_WORDS + 2];              /* the front behind type, lead and flags */
+  uint64_t front_mask[2], back_mask[2], rest_mask[2]; /* what of their first 16 bytes counts */
   uint64_t head[NEAP_PATTERN_HEAD + NEAP_PATTERN_BLOCK], mask[NEAP_PATTERN_HEAD];
   struct neap_pattern_slot slots[NEAP_PATTERN_SLOTS]; /* by place in the message */
   struct neap_pattern_check checks[NEAP_PATTERN_HEAD];
@@ -85,6 +86,11 @@ static inline void neap_patterns_rebase(struct neap_patterns *patterns)
  * slots in the order they came, `count` their number. */
 bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m,
   uint8_t *order, uint8_t *count);
+
+/* The same for a message with addresses of its own, which are read already: `r` stands before the
+ * number of headers. */
+bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader *r,
+  struct neap_msg *m, uint16_t flags, uint8_t *order, uint8_t *count);
 
 /* Writes one message of a list if a pattern fits and there is room; else nothing is touched.  The
  * headers in `given` are written whether the message carries them or not. */
