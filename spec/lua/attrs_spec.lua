@@ -45,6 +45,9 @@ describe("an attribute", function()
   end)
 
   it("is a period or 0, but never next to nothing", function()
+    fails("mfc.max_block_time: 1us is outside 1ms .. 1h, and not 0", function()
+      neap.sim({}):join("g", { stack = "lan", with = { mfc = { max_block_time = "1us" } } })
+    end)
     fails("stable.interval: 1ns is outside 1ms .. 24h, and not 0", function()
       m.ann.stack.stable.interval = "1ns"
     end)

@@ -482,15 +482,9 @@ describe("an error in a Lua layer", function()
   end)
 
   it("in close is told, also when nothing happens any more", function()
-    local keeper = neap.layer "keeper" {
-      doc = "Does not want to end.",
-      close = function() error "not yet" end,
-    }
-    local sim, m = over(keeper)
-    m.ann:close()
-    m.bob:close()
+    local sim, m = over(neap.layer "keeper" { doc = "Stays.", close = function() error "no" end })
+    for _, name in ipairs { "ann", "bob" } do m[name]:close() end
     fails("layer keeper stopped its stack: ", sim.run, sim, "1ms")
-    sim:close()
   end)
 
   it("in check stops the stack too", function()

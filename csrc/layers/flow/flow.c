@@ -17,8 +17,8 @@ const struct neap_attr neap_flow_attrs[] = {
       "A receiver gives credits back when a sender has no more than this share left, or half."},
   {NEAP_PARAM, "min_credits", AT(min_credits), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
     .words = "auto=0", .doc = "The same in bytes, instead of min_threshold. auto: as that says."},
-  {NEAP_PARAM, "max_block_time", AT(max_block_time), "ns", NEAP_S(5), 0, NEAP_S(3600),
-    .live = NEAP_TICK,
+  {NEAP_PARAM, "max_block_time", AT(max_block_time), "ns", NEAP_S(5), NEAP_MS(1), NEAP_S(3600),
+    .or_zero = true, .live = NEAP_TICK,
     .doc = "A send that waits so long asks the receivers for credits. 0: never, "
            "and credits that got lost stay lost."},
   {NEAP_GAUGE, "waiting", AT(waiting), "bytes",
