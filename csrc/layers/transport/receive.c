@@ -186,7 +186,7 @@ void neap_transport_begin(struct neap_transport *t)
     (struct neap_slice){(const uint8_t *)stack->cluster, (uint32_t)strlen(stack->cluster)};
   t->loops = !looped_above(stack);
   stack->max_body = t->datagram_most - NEAP_PACKET_HEADS; /* frag above makes it more. */
-  t->writing.given = (uint64_t)1 << t->layer.slots[0];    /* Its own header is always the same. */
+  neap_transport_bundles_begin(t);
   neap_transport_limit(t);
   neap_transport_places_begin(t);
 }

@@ -18,9 +18,10 @@
  * packets. */
 enum { REST_MIN = 8192 };
 
-/* Of a single message: version, bits, type, leading byte, flags; and a member's
- * address. */
-enum { HEAD_BYTES = 8, ADDR_BYTES = 17 };
+/* Of a single message: version, bits, type, leading byte, flags; of these the last three before the
+ * headers of any; a member's address, and the one that is none; the count of a list. */
+enum { HEAD_BYTES = 8, LEAD_BYTES = 5, ADDR_BYTES = 17, NONE_BYTES = 1, COUNT_BYTES = 4 };
+enum { DEST_AT = 3 };                 /* in a packet: behind version and bits */
 enum { DESTINATION = 1, SOURCE = 2 }; /* the leading byte */
 
 static void rest_keep(struct neap_transport *t, struct neap_slab *slab)
@@ -41,6 +42,18 @@ static void packet_close(struct neap_transport *t, struct neap_bundle *b)
   t->open &= ~((uint32_t)1 << (b - t->bundles));
 }
 
+/* The head of a list: the same each time, but for who it is to. */
+static void open_list(struct neap_transport *t, struct neap_bundle *b)
+{
+  struct neap_writer w = {b->begin + DEST_AT, b->begin + DEST_AT + ADDR_BYTES, false};
+  uint32_t len = b->to ? t->one_len : t->all_len;
+  memcpy(b->begin, b->to ? t->one : t->all, len);
+  if (b->to) neap_write_addr(&w, &b->to->addr);
+  NEAP_ASSERT(len <= (size_t)(b->w.end - b->w.at)); /* NEAP_PACKET_LEAST has room for it. */
+  b->w.at += len;
+  b->count_at = b->w.at - COUNT_BYTES;
+}
+
 static void packet_open(struct neap_transport *t, struct neap_bundle *b, bool fresh)
 {
   struct neap_stack *stack = t->layer.stack;
@@ -54,9 +67,7 @@ static void packet_open(struct neap_transport *t, struct neap_bundle *b, bool fr
   if (room > t->packet_limit) room = (uint32_t)t->packet_limit;
   b->begin = b->slab->at + b->slab->used;
   b->w = (struct neap_writer){b->begin, b->begin + room, false};
-  b->count_at = neap_packet_list(&b->w, t->version, b->to ? &b->to->addr : NULL, &stack->self->addr,
-    (const char *)t->cluster.at, t->cluster.len);
-  NEAP_ASSERT(b->count_at); /* PACKET_LEAST has room for the longest cluster name. */
+  open_list(t, b);
   b->first = b->w.at;
   b->count = 0;
   b->background = true;
@@ -65,27 +76,28 @@ static void packet_open(struct neap_transport *t, struct neap_bundle *b, bool fr
 
 /* Turns a list of one into a single message; returns where that begins.
  *
- *   list     version bits dest src cluster count | type leading flags [src]
- * headers ... single           version bits type leading flags [dest] src [   ]
- * headers ... */
+ *   list     version bits dest src cluster count | type leading flags      [src] headers ...
+ *   single           version bits type leading flags [dest] src            [   ] headers ...
+ *
+ * Both addresses stand side by side in the list's head, so they move as one. */
 static uint8_t *make_single(struct neap_transport *t, struct neap_bundle *b)
 {
+  uint8_t type[2], flags[2], *headers = b->first + LEAD_BYTES;
   bool own_source = b->first[2] & SOURCE;
-  uint8_t *headers = b->first + 5;
-  uint8_t head[HEAD_BYTES + 2 * ADDR_BYTES];
-  struct neap_writer w = {head, head + sizeof head, false};
-  neap_write_u16(&w, t->version);
-  neap_write_u8(&w, b->to ? 0 : NEAP_PACKET_MULTICAST);
-  neap_write_bytes(&w, b->first, 2);
-  neap_write_u8(&w, b->to ? DESTINATION | SOURCE : SOURCE);
-  neap_write_bytes(&w, b->first + 3, 2);
-  if (b->to) neap_write_addr(&w, &b->to->addr);
-  if (!own_source) neap_write_addr(&w, &t->layer.stack->self->addr);
-  size_t len = (size_t)(w.at - head);
-  NEAP_ASSERT(!w.full && (size_t)(headers - b->begin) >= len);
-  memcpy(headers - len, head, len);
+  uint32_t dest = b->to ? ADDR_BYTES : 0, src = own_source ? 0 : ADDR_BYTES;
+  memcpy(type, b->first, sizeof type);
+  memcpy(flags, b->first + 3, sizeof flags);
+  uint8_t *begin = headers - dest - src - HEAD_BYTES;
+  NEAP_ASSERT(begin >= b->begin);
+  memmove(begin + HEAD_BYTES, b->begin + DEST_AT + (b->to ? 0 : NONE_BYTES), dest + src);
+  begin[0] = (uint8_t)(t->version >> 8);
+  begin[1] = (uint8_t)t->version;
+  begin[2] = b->to ? 0 : NEAP_PACKET_MULTICAST;
+  memcpy(begin + 3, type, sizeof type);
+  begin[5] = b->to ? DESTINATION | SOURCE : SOURCE;
+  memcpy(begin + 6, flags, sizeof flags);
   t->single++;
-  return headers - len;
+  return begin;
 }
 
 static void packet_leave(struct neap_transport *t, struct neap_bundle *b)
@@ -230,6 +242,24 @@ void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch)
 }
 
 /* ---- life of the bundles ---- */
+
+static uint32_t write_head(
+  const struct neap_transport *t, uint8_t *head, const struct neap_addr *dest)
+{
+  struct neap_writer w = {head, head + NEAP_PACKET_LEAST, false};
+  const struct neap_addr *src = &t->layer.stack->self->addr;
+  uint8_t *count =
+    neap_packet_list(&w, t->version, dest, src, (const char *)t->cluster.at, t->cluster.len);
+  NEAP_ASSERT(count);
+  return (uint32_t)(w.at - head);
+}
+
+void neap_transport_bundles_begin(struct neap_transport *t)
+{
+  t->all_len = write_head(t, t->all, NULL);
+  t->one_len = write_head(t, t->one, &t->layer.stack->self->addr);
+  t->writing.given = (uint64_t)1 << t->layer.slots[0]; /* Its own header is always the same. */
+}
 
 void neap_transport_bundles_end(struct neap_transport *t)
 {

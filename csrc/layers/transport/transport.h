@@ -78,6 +78,8 @@ struct neap_transport {
   struct neap_slab *rest;   /* the unused end of a slab whose packet was short */
   struct neap_peer *sender; /* counted; of the last packet: the next is mostly its too */
   struct neap_patterns reading, writing;
+  uint8_t all[NEAP_PACKET_LEAST], one[NEAP_PACKET_LEAST]; /* heads of lists, to all and to one */
+  uint32_t all_len, one_len;
   struct neap_timer reaper;
 };
 
@@ -170,6 +172,7 @@ void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch);
 void neap_transport_flush(struct neap_transport *t);
 /* The open packet to a member that is going away leaves. */
 void neap_transport_forsake(struct neap_transport *t, struct neap_place *p);
+void neap_transport_bundles_begin(struct neap_transport *t);
 void neap_transport_bundles_end(struct neap_transport *t);
 void neap_transport_bundles_check(const struct neap_transport *t);
 
