@@ -16,8 +16,26 @@ local trouble = require "support.trouble"
 
 local swarm = {}
 
--- The stack that is tried: lan, with a checker above each layer that promises something.
+-- The stacks that are tried: lan, with a checker above each layer that promises something; and the
+-- same with layers in Lua between them.
 swarm.stack = "spec/support/checked.lua"
+swarm.lua_stack = "spec/support/checked_lua.lua"
+
+neap.layer "passing" {
+  doc = "Takes every batch apart and passes every message on.",
+  up = function(self, batch) for m in batch:each() do self:pass_up(m) end end,
+  down = function(self, batch) for m in batch:each() do self:pass_down(m) end end,
+}
+
+neap.layer "counting" {
+  doc = "Counts what each member sends.",
+  attrs = { neap.counter { "seen", unit = "messages", doc = "Went up." } },
+  peer = function() return { seen = 0 } end,
+  each_up = function(self, m, p)
+    p.seen, self.seen = p.seen + 1, self.seen + 1
+    self:pass_up(m)
+  end,
+}
 
 local NAMES = { "ann", "bob", "cho", "dee", "eve", "fay", "gil", "hal" }
 
@@ -46,7 +64,7 @@ local KINDS = {
   "loss", "duplicate", "reorder", "jitter", "pauses", "crashes", "rsvp", "toggles", "unicasts",
   "oob", "from_callbacks", "slow_callbacks", "big", "small_windows", "late_joins", "leaves",
   "quiet_loopback", "narrow", "cuts", "changes", "returns", "long_pauses", "small_packets",
-  "small_inboxes", "naps", "raises",
+  "small_inboxes", "naps", "raises", "lua_layers",
 }
 
 local function network(has, c)
@@ -90,7 +108,7 @@ function swarm.plan(seed)
     if plan.has[kind] then plan.kinds[#plan.kinds + 1] = kind end
   end
   plan.count = c:between(2, 8)
-  plan.stack = swarm.stack
+  plan.stack = plan.has.lua_layers and swarm.lua_stack or swarm.stack
   plan.net = network(plan.has, c)
   plan.with = settings(plan.has, c)
   plan.trouble = 10                       -- seconds
