@@ -16,6 +16,13 @@ pcall(ffi.cdef, [[
 
 local INET, DGRAM = 2, 2
 
+-- Specs may run twice on one machine at a time: names and ports are this process's own.
+local here = require("neap.core").pid()
+local PORT = 20000 + here % 20000
+
+local function group(n) return ("239.7.7.%d:%d"):format(n, PORT) end
+local function space(name) return ("neap%d-%s"):format(here, name) end
+
 local function place(a, b, c, d, port)
   local name = ffi.new "struct neap_spec_in"
   name.family = INET
@@ -44,7 +51,7 @@ end
 local function descriptors()
   collectgarbage() -- Worlds of earlier specs have some, too.
   collectgarbage()
-  local pipe = io.popen("ls -l /proc/" .. tostring(require("neap.core").pid()) .. "/fd")
+  local pipe = io.popen("ls -l /proc/" .. here .. "/fd")
   local text = pipe:read "*a"
   pipe:close()
   -- Pipes are those of the command itself, whose far end may or may not be closed yet.
@@ -68,7 +75,8 @@ end
 local function group_of(names, words, each)
   local members = {}
   for n, name in ipairs(names) do
-    members[n] = { name = name, members = #names, ["udp.group"] = "239.7.7.41:7641" }
+    members[n] = { name = name, members = #names, ["udp.group"] = group(41),
+      cluster = "processes" .. here }
     for key, value in pairs(words) do members[n][key] = value end
     for key, value in pairs(each and each(n) or {}) do members[n][key] = value end
   end
@@ -78,21 +86,21 @@ end
 describe("members as processes #real", function()
   it("exchange everything, two of them", function()
     local told = processes.run(group_of({ "ann", "bob" },
-      { multicasts = 2000, unicasts = 200, cluster = "two" }))
+      { multicasts = 2000, unicasts = 200,  }))
     assert_complete(told, { "ann", "bob" }, 2000, 200)
     assert(told.ann.attr["udp.receive_granted"] > 0)
   end)
 
   it("exchange everything, three of them, when each loses a tenth", function()
     local told = processes.run(group_of({ "ann", "bob", "cho" },
-      { multicasts = 1000, unicasts = 100, cluster = "three", stack = "lossy", show = "discard" }))
+      { multicasts = 1000, unicasts = 100, stack = "lossy", show = "discard" }))
     assert_complete(told, { "ann", "bob", "cho" }, 1000, 100)
     assert(told.bob.attr["discard.dropped_up"] > 20)
   end)
 
   it("need no offload, no large buffer and no large packets", function()
     local told = processes.run(group_of({ "ann", "bob" }, { multicasts = 20000, size = 1000,
-      cluster = "small", ["udp.offload"] = "off", ["udp.receive_buffer"] = "104KiB",
+      ["udp.offload"] = "off", ["udp.receive_buffer"] = "104KiB",
       ["udp.max_packet"] = "1472B" }))
     assert_complete(told, { "ann", "bob" }, 20000, 0)
     assert.equal(212992, told.ann.attr["udp.receive_granted"]) -- The usual default.
@@ -106,16 +114,17 @@ describe("members in namespaces of their own #real", function()
     reason = processes.no_namespaces()
     if reason then return end
     local sh = processes.shell
-    sh "ip netns add neap-bridge"
-    assert(sh "ip -n neap-bridge link add sw0 type bridge mcast_snooping 0")
-    assert(sh "ip -n neap-bridge link set sw0 up")
+    local bridge = space "bridge"
+    sh("ip netns add " .. bridge)
+    assert(sh(("ip -n %s link add sw0 type bridge mcast_snooping 0"):format(bridge)))
+    assert(sh(("ip -n %s link set sw0 up"):format(bridge)))
     for n, name in ipairs(names) do
-      local ns = "neap-" .. name
+      local ns = space(name)
       sh("ip netns add " .. ns)
-      assert(sh(("ip link add p%d netns neap-bridge type veth peer name eth0 netns %s")
-        :format(n, ns)))
-      assert(sh(("ip -n neap-bridge link set p%d master sw0"):format(n)))
-      assert(sh(("ip -n neap-bridge link set p%d up"):format(n)))
+      assert(sh(("ip link add p%d netns %s type veth peer name eth0 netns %s")
+        :format(n, bridge, ns)))
+      assert(sh(("ip -n %s link set p%d master sw0"):format(bridge, n)))
+      assert(sh(("ip -n %s link set p%d up"):format(bridge, n)))
       assert(sh(("ip -n %s addr add 10.77.0.%d/24 dev eth0"):format(ns, n)))
       assert(sh(("ip -n %s link set eth0 up"):format(ns)))
       assert(sh(("ip -n %s link set lo up"):format(ns)))
@@ -124,20 +133,20 @@ describe("members in namespaces of their own #real", function()
 
   teardown(function()
     for _, name in ipairs { "bridge", "ann", "bob", "cho" } do
-      processes.shell("ip netns del neap-" .. name)
+      processes.shell("ip netns del " .. space(name))
     end
   end)
 
   local function members(words)
     words["udp.interface"] = "eth0"
-    return group_of(names, words, function(n) return { ns = "neap-" .. names[n] } end)
+    return group_of(names, words, function(n) return { ns = space(names[n]) } end)
   end
 
   for _, offload in ipairs { "on", "off" } do
     it("fill packets of the interface's MTU, offload " .. offload, function()
       if reason then pending(reason) return end
       local told = processes.run(members { multicasts = 5000, unicasts = 200, size = 200,
-        cluster = "mtu-" .. offload, ["udp.offload"] = offload })
+        ["udp.offload"] = offload })
       assert_complete(told, names, 5000, 200)
       assert.equal(1472, told.ann.attr["udp.packet_limit"])
       local packets, bytes = told.ann.attr["udp.packets_sent"], told.ann.attr["udp.bytes_sent"]
@@ -148,8 +157,8 @@ describe("members in namespaces of their own #real", function()
 
   it("speak IPv6 too", function()
     if reason then pending(reason) return end
-    local six = members { multicasts = 500, unicasts = 50, cluster = "six" }
-    for _, member in ipairs(six) do member["udp.group"] = "[ff02::7:7]:7641" end
+    local six = members { multicasts = 500, unicasts = 50,  }
+    for _, member in ipairs(six) do member["udp.group"] = "[ff02::7:7]:" .. PORT end
     processes.shell "sleep 2" -- The kernel makes sure that nobody else has their addresses.
     assert_complete(processes.run(six), names, 500, 50)
   end)
@@ -157,7 +166,7 @@ describe("members in namespaces of their own #real", function()
   it("take what a firewall forbids for lost", function()
     if reason then pending(reason) return end
     if not processes.shell "command -v nft" then pending "there is no nft command" return end
-    local rules = "/tmp/neap-firewall." .. tostring(require("neap.core").pid())
+    local rules = "/tmp/neap-firewall." .. here
     local file = assert(io.open(rules, "w"))
     file:write [[
       table inet neap {
@@ -168,11 +177,11 @@ describe("members in namespaces of their own #real", function()
       }
     ]]
     file:close()
-    assert(processes.shell("ip netns exec neap-ann nft -f " .. rules))
+    assert(processes.shell(("ip netns exec %s nft -f %s"):format(space "ann", rules)))
     os.remove(rules)
     local told = processes.run(members { multicasts = 300, unicasts = 30, size = 500,
-      cluster = "wall", ["udp.offload"] = "off" })
-    processes.shell "ip netns exec neap-ann nft flush ruleset"
+      ["udp.offload"] = "off" })
+    processes.shell(("ip netns exec %s nft flush ruleset"):format(space "ann"))
     assert_complete(told, names, 300, 30)
     assert(told.ann.attr["udp.send_refused"] > 5)
     assert.equal(0, told.ann.attr["udp.send_errors"])
@@ -180,11 +189,11 @@ describe("members in namespaces of their own #real", function()
 
   it("say plainly that there is no way to the group", function()
     if reason then pending(reason) return end
-    local told = processes.run { { name = "ann", ns = "neap-ann", ["udp.bind"] = "0.0.0.0" } }
+    local told = processes.run { { name = "ann", ns = space "ann", ["udp.bind"] = "0.0.0.0" } }
     assert.matches("group 239.7.7.7:7600: no route %(name an interface", told.ann.failed)
-    processes.shell "ip -n neap-ann link set eth0 down"
-    told = processes.run { { name = "ann", ns = "neap-ann", ["udp.interface"] = "eth0" } }
-    processes.shell "ip -n neap-ann link set eth0 up"
+    processes.shell(("ip -n %s link set eth0 down"):format(space "ann"))
+    told = processes.run { { name = "ann", ns = space "ann", ["udp.interface"] = "eth0" } }
+    processes.shell(("ip -n %s link set eth0 up"):format(space "ann"))
     assert.matches("interface eth0: it is down", told.ann.failed)
   end)
 end)
@@ -203,22 +212,22 @@ describe("udp, when the system refuses #real", function()
   end)
 
   it("names a port in use, or takes one near it if it may", function()
-    local fd = socket(place(127, 0, 0, 1, 7688))
-    alone({ udp = { port = 7688, port_range = 0 } }, function(_, code, detail)
+    local fd = socket(place(127, 0, 0, 1, PORT))
+    alone({ udp = { port = PORT, port_range = 0 } }, function(_, code, detail)
       assert.equal("system", code)
-      assert.equal("udp: cannot open: bind 127.0.0.1:7688: address in use", detail)
+      assert.equal(("udp: cannot open: bind 127.0.0.1:%d: address in use"):format(PORT), detail)
     end)
-    alone({ udp = { port = 7688, port_range = 5 } }, function(channel)
-      assert.equal(7689, channel.udp.port_number)
+    alone({ udp = { port = PORT, port_range = 5 } }, function(channel)
+      assert.equal(PORT + 1, channel.udp.port_number)
     end)
     ffi.C.close(fd)
   end)
 
   it("names a group whose port somebody keeps for himself", function()
-    local fd = socket(place(239, 7, 7, 42, 7642))
-    alone({ udp = { group = "239.7.7.42:7642" } }, function(_, code, detail)
+    local fd = socket(place(239, 7, 7, 42, PORT))
+    alone({ udp = { group = group(42) } }, function(_, code, detail)
       assert.equal("system", code)
-      assert.equal("udp: cannot open: bind 239.7.7.42:7642: address in use", detail)
+      assert.equal(("udp: cannot open: bind %s: address in use"):format(group(42)), detail)
     end)
     ffi.C.close(fd)
   end)
@@ -228,7 +237,7 @@ describe("udp, what strangers send #real", function()
   -- Sends each text to the member's own port; returns what its counters grew by.
   local function hears(packets)
     local grown = {}
-    alone({ udp = { group = "239.7.7.43:7643" } }, function(channel)
+    alone({ udp = { group = group(43) } }, function(channel)
       local fd, to = socket(), place(127, 0, 0, 1, channel.udp.port_number)
       local before = channel.stack:metrics().udp
       for _, packet in ipairs(packets) do
@@ -309,11 +318,11 @@ end)
 
 describe("opening and closing in a loop #real", function()
   it("leaves no descriptor behind, also when it fails", function()
-    local fd, counts, lists = socket(place(127, 0, 0, 1, 7689)), {}, {}
+    local fd, counts, lists = socket(place(127, 0, 0, 1, PORT + 2)), {}, {}
     neap.run(function()
       for n = 1, 200 do
         local taken = n % 10 == 0
-        local udp = { group = "239.7.7.44:7644", port = taken and 7689 or 0, port_range = 0 }
+        local udp = { group = group(44), port = taken and PORT + 2 or 0, port_range = 0 }
         local channel, code =
           neap.join("loop", { stack = "bare", name = "ann", with = { udp = udp } })
         assert.equal(taken, channel == nil)
@@ -339,7 +348,7 @@ describe("opening and closing in a loop #real", function()
       local channel
       local function open()
         channel = assert(neap.join("nest", { stack = "bare", name = "ann",
-          with = { udp = { group = "239.7.7.45:7645" } } }))
+          with = { udp = { group = group(45) } } }))
         channel:on("view", function() views = views + 1 end)
         channel:on("message", function()
           got = got + 1
