@@ -31,7 +31,7 @@ local function talk(layer)
 end
 
 for _, layer in ipairs { "fifo", "fifo_lua" } do
-  describe(layer .. " on real sockets", function()
+  describe(layer .. " on real sockets #real", function()
     it("never lets one message overtake another", function()
       local got, skipped = talk(layer)
       assert.is_true(#got > 300, #got)

@@ -12,7 +12,7 @@ local bomb = neap.layer "real_bomb" {
   end,
 }
 
-describe("an error in a Lua layer, on real sockets", function()
+describe("an error in a Lua layer, on real sockets #real", function()
   it("stops that stack and no other", function()
     local got, errors, code = {}, {}, nil
     local plain = neap.stack(function(s)

@@ -17,7 +17,7 @@ local function quiet(f)
   return unpack(result)
 end
 
-describe("neap.run", function()
+describe("neap.run #real", function()
   it("returns when its function has returned and no channel is open", function()
     local slept
     assert.is_true(neap.run(function()

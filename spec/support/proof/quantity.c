@@ -29,7 +29,7 @@ void proof_quantity(void)
 {
   struct neap_random r;
   neap_random_seed(&r, 1);
-  for (int i = 0; i < 200000; i++) {
+  for (int i = 0; i < 20000; i++) {
     char text[48], why[200];
     const char *unit = i % 3 == 0 ? "ns" : i % 3 == 1 ? "bytes" : "messages";
     uint64_t number = neap_random_next(&r) >> neap_random_below(&r, 64), read;
