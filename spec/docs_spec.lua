@@ -1,5 +1,7 @@
 -- docs: code in READMEs runs, and generated pages are fresh.
 
+local build = require "support.build"
+
 local function text_of(path)
   local f = assert(io.open(path))
   local text = f:read "*a"
@@ -13,33 +15,18 @@ local function blocks(path, kind)
   return list
 end
 
-local function run(command)
-  local pipe = assert(io.popen(command .. " 2>&1; echo rc=$?"))
-  local text = pipe:read "*a"
-  pipe:close()
-  return text, tonumber(text:match "rc=(%d+)%s*$")
-end
-
-local function run_block(block, kind)
-  local path = ("build/readme-%s.lua"):format(kind)
-  local f = assert(io.open(path, "w"))
-  f:write(block)
-  f:close()
-  return path
-end
-
 describe("README.md", function()
   it("has Lua blocks that run as they stand #real", function()
     local ran = 0
     for _, block in ipairs(blocks("README.md", "lua")) do
-      local path = run_block(block, "block")
+      local path = build.write("readme.lua", block)
       local command
       if block:find "return extend" or block:find "return stack" then
-        command = "build/neap check " .. path
+        command = build.neap .. " check " .. path
       else
-        command = "timeout 60 build/neap run " .. path
+        command = ("timeout 60 %s run %s"):format(build.neap, path)
       end
-      local text, code = run(command)
+      local text, code = build.run(command)
       assert(code == 0, block .. "\n" .. text)
       ran = ran + 1
     end
@@ -50,7 +37,8 @@ describe("README.md", function()
     local list = blocks("lua/README.md", "lua")
     assert(#list >= 1, "lua/README.md has lost its example")
     for _, block in ipairs(list) do
-      local text, code = run("timeout 60 build/neap run " .. run_block(block, "lua-page"))
+      local path = build.write("readme-lua.lua", block)
+      local text, code = build.run(("timeout 60 %s run %s"):format(build.neap, path))
       assert(code == 0, text)
     end
   end)
@@ -59,10 +47,8 @@ describe("README.md", function()
     local session = text_of("README.md"):match "```\n(neap> .-)\n```"
     local lines = {}
     for line in session:gmatch "neap> ([^\n]*)" do lines[#lines + 1] = line end
-    local f = assert(io.open("build/readme-session.txt", "w"))
-    f:write(table.concat(lines, "\n"), "\n")
-    f:close()
-    local text = run "timeout 60 build/neap repl <build/readme-session.txt"
+    local typed = build.write("readme-session.txt", table.concat(lines, "\n") .. "\n")
+    local text = build.run(("timeout 60 %s repl <%s"):format(build.neap, typed))
     for _, expected in ipairs { "without what a rule took", "xmit_req",
       "nakack %- Multicasts arrive", "did you mean 'interval'", "nakack.gap_delay %- " } do
       assert(text:find(expected), ("no %q in:\n%s"):format(expected, text))
@@ -89,7 +75,7 @@ end)
 
 describe("generated pages", function()
   it("are fresh", function()
-    local text, code = run "build/neap doc --check"
+    local text, code = build.run(build.neap .. " doc --check")
     assert(code == 0, text)
   end)
 end)

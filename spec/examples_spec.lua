@@ -1,17 +1,11 @@
 -- Each example runs and says what it is there to say.
 
-local function run(command)
-  local pipe = assert(io.popen(command .. " 2>&1; echo rc=$?"))
-  local text = pipe:read "*a"
-  pipe:close()
-  local code = tonumber(text:match "rc=(%d+)%s*$")
-  return text, code
-end
+local build = require "support.build"
 
 local function example(name, arguments, input)
-  local command = ("timeout 60 build/neap run examples/%s %s"):format(name, arguments or "")
+  local command = ("timeout 60 %s run examples/%s %s"):format(build.neap, name, arguments or "")
   if input then command = ("printf '%s' | %s"):format(input, command) end
-  local text, code = run(command)
+  local text, code = build.run(command)
   assert(code == 0, text)
   return text
 end
@@ -54,9 +48,9 @@ describe("examples", function()
 
   it("06 is a member of a group in C #real", function()
     if os.getenv "NEAP_SAN" then pending "a program of its own, without the sanitizers" end
-    local lib = "build/lib"
-    local text, code = run(("cc -Wall -Werror -Icsrc examples/06-embed.c -L%s -lneap "
-      .. "-Wl,-rpath,$PWD/%s -o build/06-embed && timeout 20 build/06-embed ann"):format(lib, lib))
+    local lib, program = build.lib, build.folder .. "/06-embed"
+    local text, code = build.run(("cc -Wall -Werror -Icsrc examples/06-embed.c -L%s -lneap "
+      .. "-Wl,-rpath,$(realpath %s) -o %s && timeout 20 %s ann"):format(lib, lib, program, program))
     assert(code == 0, text)
     has(text, "view ann|0: ann")
     has(text, "ann: hello from C")

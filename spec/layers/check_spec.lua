@@ -1,5 +1,6 @@
 -- The checkers: silent while promises are kept, and each loud about a layer that breaks one.
 
+local build = require "support.build"
 local group = require "support.group"
 local neap = require "neap"
 
@@ -31,12 +32,9 @@ end))
 
 -- checked.lua with a liar between the checker and who it watches.
 local function lying(liar_name, before)
-  local file = ("build/%s.lua"):format(liar_name)
-  local f = assert(io.open(file, "w"))
-  f:write(('return extend("%s", { "One layer lies.", before("%s", %s {}) })\n'):format(
-    CHECKED, before, liar_name))
-  f:close()
-  return file
+  return build.write(liar_name .. ".lua",
+    ('return extend("%s", { "One layer lies.", before("%s", %s {}) })\n'):format(CHECKED, before,
+      liar_name))
 end
 
 local function complaints_of(stack, body, options)

@@ -1,19 +1,16 @@
 -- fifo is written twice, in C and in Lua.  What follows is asked of both, and then of the two side
 -- by side: same seed, same story, message for message.
 
+local build = require "support.build"
 local group = require "support.group"
 local neap = require "neap"
 
 local function stack_of(layer)
-  local file = ("build/teaching_%s.lua"):format(layer)
-  local f = assert(io.open(file, "w"))
-  f:write(([[return stack "teaching_%s" {
+  return build.write(("teaching_%s.lua"):format(layer), ([[return stack "teaching_%s" {
   "Multicasts in order, without repair.",
   %s { window = 32, patience = "20ms" },
   udp { group = "239.7.7.7:7777" },
 }]]):format(layer, layer))
-  f:close()
-  return file
 end
 
 -- Two members without membership, over a wire that loses and shuffles.

@@ -1,25 +1,11 @@
 -- The command: help, check, show, run, sim, new, decode, and what it says when it is used wrongly.
 
-local function neap(arguments, input)
-  local command = "timeout 60 build/neap " .. arguments .. " 2>&1"
-  if input then
-    local f = assert(io.open("build/command-input.txt", "w"))
-    f:write(input)
-    f:close()
-    command = command .. " <build/command-input.txt"
-  end
-  local pipe = assert(io.popen(command .. "; echo rc=$?"))
-  local text = pipe:read "*a"
-  pipe:close()
-  local out, code = text:match "^(.*)rc=(%d+)%s*$"
-  return out, tonumber(code)
-end
+local build = require "support.build"
 
-local function write(path, text)
-  local f = assert(io.open(path, "w"))
-  f:write(text)
-  f:close()
-  return path
+local function neap(arguments, input)
+  local command = ("timeout 60 %s %s"):format(build.neap, arguments)
+  if input then command = command .. " <" .. build.write("command-input.txt", input) end
+  return build.run(command)
 end
 
 local function has(text, expected)
@@ -70,7 +56,7 @@ describe("neap check", function()
   end)
 
   it("tells all problems at once, with file and line", function()
-    local path = write("build/wrong.lua", [[
+    local path = build.write("wrong.lua", [[
 return stack "wrong" {
   "Has problems.",
   nakcak {},
@@ -81,14 +67,14 @@ return stack "wrong" {
 ]])
     local text, code = neap("check " .. path)
     assert.equal(1, code)
-    has(text, "build/wrong.lua:3: no layer called 'nakcak' (did you mean 'nakack'?)")
-    has(text, "build/wrong.lua:4: gms.join_timeout:")
-    has(text, "build/wrong.lua:5: stable has no parameter 'intervall' (did you mean 'interval'?)")
-    has(text, "build/wrong.lua:6: udp.ttl: 900 is outside")
+    has(text, path .. ":3: no layer called 'nakcak' (did you mean 'nakack'?)")
+    has(text, path .. ":4: gms.join_timeout:")
+    has(text, path .. ":5: stable has no parameter 'intervall' (did you mean 'interval'?)")
+    has(text, path .. ":6: udp.ttl: 900 is outside")
   end)
 
   it("says what is missing below a layer", function()
-    local path = write("build/missing.lua", [[
+    local path = build.write("missing.lua", [[
 return stack "missing" {
   "Nobody orders anything.",
   gms {},
@@ -97,17 +83,18 @@ return stack "missing" {
 ]])
     local text, code = neap("check " .. path)
     assert.equal(1, code)
-    has(text, "build/missing.lua:3: gms needs")
+    has(text, path .. ":3: gms needs")
     has(text, "nakack")
   end)
 
   it("answers a file that is not there and one that does not compile", function()
-    local text, code = neap "check build/no-such-file.lua"
+    local path = build.scratch .. "/no-such-file.lua"
+    local text, code = neap("check " .. path)
     assert.equal(1, code)
-    has(text, "build/no-such-file.lua")
-    text, code = neap("check " .. write("build/broken.lua", "return stack \"x\" {"))
+    has(text, path)
+    text, code = neap("check " .. build.write("broken.lua", "return stack \"x\" {"))
     assert.equal(1, code)
-    has(text, "build/broken.lua:1:")
+    has(text, build.scratch .. "/broken.lua:1:")
   end)
 end)
 
@@ -122,7 +109,7 @@ end)
 
 describe("neap run and neap sim", function()
   it("give the file its arguments and pass on its failure", function()
-    local path = write("build/arguments.lua", "print(arg[0], arg[1], ...) if arg[1] == 'bad' then "
+    local path = build.write("arguments.lua", "print(arg[0], arg[1], ...) if arg[1] == 'bad' then "
       .. "error 'no good' end")
     local text, code = neap("run " .. path .. " one")
     assert.equal(0, code)
@@ -135,13 +122,13 @@ describe("neap run and neap sim", function()
   end)
 
   it("run a file once per seed, and say how to repeat a failure", function()
-    local path = write("build/seeds.lua", [[
+    local path = build.write("seeds.lua", [[
 local sim = require("neap").sim {}
 assert(sim.seed ~= 3, "three is bad")
 ]])
     local text, code = neap("sim " .. path .. " --seeds 1..4")
     assert.equal(1, code)
-    has(text, "neap sim build/seeds.lua --seeds 3")
+    has(text, ("neap sim %s --seeds 3"):format(path))
     has(text, "4 seeds, 1 failed")
     text, code = neap("sim " .. path .. " --seeds 4..1")
     assert.equal(2, code)
@@ -151,25 +138,23 @@ end)
 
 describe("neap new layer", function()
   it("writes a layer that runs, and its spec", function()
-    os.execute "rm -rf build/new && mkdir -p build/new"
-    local pipe = io.popen "cd build/new && timeout 60 ../neap new layer counting 2>&1; echo rc=$?"
-    local text = pipe:read "*a"
-    pipe:close()
+    local new = build.scratch .. "/new"
+    local up = (new:gsub("^[^/]+", "..")):gsub("/[^/]+", "/..") -- From there to here.
+    if new:match "^/" then up = build.run("pwd"):match "%S+" end
+    local lib = (build.lib:match "^/" and "" or up .. "/") .. build.lib
+    local function there(command)
+      return build.run(("cd %s && export NEAP_LIB=%s && %s"):format(new, lib, command))
+    end
+    build.run(("rm -rf %s; mkdir -p %s"):format(new, new))
+    local text, code = there "timeout 60 ../../neap new layer counting"
     has(text, "wrote counting.lua")
-    has(text, "rc=0")
-    local lib = os.getenv "NEAP_LIB" or "build/lib"
-    if not lib:match "^/" then lib = "../../" .. lib end
-    pipe = io.popen("cd build/new && LUA_PATH='../../lua/?.lua;../../lua/?/init.lua;;' "
-      .. ("LUA_CPATH='%s/?.so;;' "):format(lib)
-      .. "timeout 60 luajit /usr/bin/busted --ignore-lua counting_spec.lua 2>&1")
-    text = pipe:read "*a"
-    pipe:close()
+    assert.equal(0, code)
+    text = there(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;' LUA_CPATH='%s/?.so;;' "
+      .. "timeout 60 luajit /usr/bin/busted --ignore-lua counting_spec.lua"):format(up, up, lib))
     has(text, "1 success / 0 failures")
-    pipe = io.popen "cd build/new && ../neap new layer counting 2>&1; echo rc=$?"
-    text = pipe:read "*a"
-    pipe:close()
+    text, code = there "../../neap new layer counting"
     has(text, "is there already")
-    has(text, "rc=1")
+    assert.equal(1, code)
   end)
 end)
 
@@ -282,16 +267,14 @@ hits(2)
       .. "printf 'ann.nak\\t.retr\\t\\n'; sleep 1; printf 'while true do end\\n'; "
       .. "sleep 1; printf '\\003'; sleep 1; printf 'for i = 1, 2 do\\nzzz'; sleep 1; "
       .. "printf '\\003'; sleep 1; printf '6*7\\n\\004'"
-    local pipe = io.popen(("rm -rf build/home; mkdir -p build/home; (%s) | HOME=$PWD/build/home "
-      .. "TERM=dumb timeout 30 script -qec 'build/neap repl --nodes ann' /dev/null 2>&1")
-      :format(typed))
-    local text = pipe:read "*a"
-    pipe:close()
+    local home = build.scratch .. "/home"
+    local text = build.run(("rm -rf %s; mkdir -p %s; (%s) | HOME=%s TERM=dumb timeout 30 "
+      .. "script -qec '%s repl --nodes ann' /dev/null"):format(home, home, typed, home, build.neap))
     has(text, "ann.nakack.retransmission")
     has(text, "\nnak")
     has(text, "interrupted")
     has(text, "42")
-    local f = assert(io.open "build/home/.neap_history")
+    local f = assert(io.open(home .. "/.neap_history"))
     has(f:read "*a", "6*7")
     f:close()
   end)

@@ -1,6 +1,7 @@
 -- neap decode reads what captures hold: every kind of link, fragments, streams in any order, the
 -- two kinds of connections; and says with its exit code whether everything could be read.
 
+local build = require "support.build"
 local decode = require "neap.decode"
 local dissect = require "neap.dissect"
 local form = require "neap.form"
@@ -145,10 +146,7 @@ describe("neap decode", function()
   end)
 
   local function run(text, ...)
-    local path = os.tmpname()
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
+    local path = build.write("decode.pcap", text)
     local out, write, err = {}, io.write, io.stderr
     io.write = function(...) -- luacheck: ignore 122
       for _, part in ipairs { ... } do out[#out + 1] = part end
@@ -157,7 +155,6 @@ describe("neap decode", function()
     io.stderr = { write = function() end } -- luacheck: ignore 122
     local ok, code = pcall(decode.main, { path, ... })
     io.write, io.stderr = write, err -- luacheck: ignore 122
-    os.remove(path)
     assert(ok, code)
     return code, table.concat(out)
   end

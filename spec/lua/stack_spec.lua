@@ -1,16 +1,15 @@
 -- stack: stack files, what is wrong with them, and how they are put together.
 
+local build = require "support.build"
 local neap = require "neap"
 local stacks = require "neap.stack"
 
+local written = 0
+
 -- Writes a stack file and gives its path.
 local function file(text)
-  local path = os.tmpname() .. ".lua"
-  local handle = assert(io.open(path, "w"))
-  handle:write(text)
-  handle:close()
-  finally(function() os.remove(path) end)
-  return path
+  written = written + 1
+  return build.write(("stack_%d.lua"):format(written), text)
 end
 
 local function problems_of(text, changes)

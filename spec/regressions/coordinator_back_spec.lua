@@ -1,5 +1,5 @@
--- A coordinator that was away wakes, serves what waited for it, and makes views of its own before it
--- hears that the others went on without it.  (Swarm seed 314: both parts stayed as they were.)
+-- A coordinator that was away wakes, serves what waited for it, and makes views of its own before
+-- it hears that the others went on without it.  (Swarm seed 314: both parts stayed as they were.)
 
 local neap = require "neap"
 

@@ -1,6 +1,6 @@
--- An inbox that is full refuses what would come again, and nothing else.  (Swarm seeds 19 and 268: a
--- message put together from pieces has no receipt of its own; it was dropped as if unreliable, and
--- everybody counted it as applied.)
+-- An inbox that is full refuses what would come again, and nothing else.  (Swarm seeds 19 and 268:
+-- a message put together from pieces has no receipt of its own; it was dropped as if unreliable,
+-- and everybody counted it as applied.)
 
 local Channel = require "neap.channel"
 local group = require "support.group"

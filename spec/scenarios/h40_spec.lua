@@ -1,6 +1,8 @@
 -- H40: tests that load modules which define C types, again and again.  This file and every other
 -- one load the toolkit with isolation; here it is also done by hand, and in a process of its own.
 
+local build = require "support.build"
+
 local function fresh()
   for _, name in ipairs {
     "neap", "neap.core", "neap.cdef", "neap.quantity", "neap.message", "neap.channel", "neap.layer",
@@ -64,15 +66,13 @@ describe("h40", function()
   end)
 
   it("works without busted's own patches of the FFI, to the end of the process", function()
-    local script = os.tmpname()
-    local file = assert(io.open(script, "w"))
-    file:write(([[
-      package.path, package.cpath = %q, %q
+    local text, code = build.script("h40.lua", [[
       for round = 1, 5 do
         for name in pairs(package.loaded) do
           if name:match "^neap" then package.loaded[name] = nil end
         end
-        local neap = require "neap"
+        local build = require "support.build"
+local neap = require "neap"
         local sim = neap.sim { seed = 1, latency = "1ms" }
         local ann = sim:join("g", { stack = "bare", name = "ann" })
         local got
@@ -87,21 +87,14 @@ describe("h40", function()
         }
       end
       print "fine"
-    ]]):format(package.path, package.cpath))
-    file:close()
-    local pipe = assert(io.popen("luajit " .. script .. " 2>&1; echo exit $?"))
-    local text = pipe:read "*a"
-    pipe:close()
-    os.remove(script)
-    assert.equal("fine\nexit 0\n", text)
+    ]])
+    assert.equal("fine\n", text)
+    assert.equal(0, code)
   end)
 
   it("runs spec files with --repeat and --shuffle, and ends with 0", function()
-    local pipe = assert(io.popen(
-      "luajit /usr/bin/busted --ignore-lua --repeat=20 --shuffle --cpath='" .. package.cpath ..
-        "' spec/lua/quantity_spec.lua 2>&1; echo exit $?"))
-    local text = pipe:read "*a"
-    pipe:close()
-    assert.truthy(text:match "exit 0\n$", text)
+    local text, code = build.run(("luajit /usr/bin/busted --ignore-lua --repeat=20 --shuffle "
+      .. "--cpath='%s' spec/lua/quantity_spec.lua"):format(package.cpath))
+    assert(code == 0, text)
   end)
 end)

@@ -1,6 +1,8 @@
 -- H48: start and stop in a loop, over real UDP: connect, send while leaving, close, connect again
 -- at once; every tenth time somebody else holds the port.
 
+local build = require "support.build"
+
 local ROUNDS = 200
 
 local STORY = [[
@@ -58,14 +60,8 @@ end)
 
 describe("H48", function()
   it("succeeds 200 times, names the port that is held, and leaves nothing behind #real", function()
-    local path = "build/h48.lua"
-    local f = assert(io.open(path, "w"))
-    f:write(STORY)
-    f:close()
-    local pipe = assert(io.popen(("timeout 120 build/neap run %s %d %d 2>&1"):format(path, ROUNDS,
-      20000 + os.time() % 10000)))
-    local text = pipe:read "*a"
-    pipe:close()
+    local text = build.run(("timeout 120 %s run %s %d %d"):format(build.neap,
+      build.write("h48.lua", STORY), ROUNDS, 20000 + os.time() % 10000))
     assert(text:find("doubled=0 failures=0 held=20 descriptors=0", 1, true), text)
   end)
 end)

@@ -2,10 +2,9 @@
 --
 --     proof "window"     an error with what was believed, unless it holds
 --
--- NEAP_WRAPPER is put in front of the program: valgrind.
+-- NEAP_WRAPPER: a program that runs it, as valgrind.
 
-local lib = os.getenv "NEAP_LIB" or "./build/lib"
-local build = lib:gsub("/lib/?$", "")
+local folder = require("support.build").folder
 local sanitizers = os.getenv "NEAP_SAN" and "-fsanitize=address,undefined" or ""
 
 local function run(command)
@@ -19,16 +18,16 @@ end
 -- Something is newer than the program, or there is none.
 local function stale(program)
   local ok = run(("test -x %s && ! find spec/support/proof %s/obj/base %s/obj/core -newer %s "
-    .. "| grep -q ."):format(program, build, build, program))
+    .. "| grep -q ."):format(program, folder, folder, program))
   return not ok
 end
 
 return function(name)
-  local program = build .. "/proof"
+  local program = folder .. "/proof"
   if stale(program) then
     local ok, text = run(("gcc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Icsrc "
       .. "-Ispec/support/proof %s -o %s.new spec/support/proof/*.c %s/obj/base/*.o %s/obj/core/*.o "
-      .. "-lm && mv %s.new %s"):format(sanitizers, program, build, build, program, program))
+      .. "-lm && mv %s.new %s"):format(sanitizers, program, folder, folder, program, program))
     assert(ok, text)
   end
   local ok, text = run(("%s %s %s"):format(os.getenv "NEAP_WRAPPER" or "", program, name))
