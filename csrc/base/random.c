@@ -32,7 +32,8 @@ uint64_t neap_random_next(struct neap_random *random)
 uint64_t neap_random_below(struct neap_random *random, uint64_t bound)
 {
   if (bound < 2) return 0;
-  uint64_t limit = UINT64_MAX - UINT64_MAX % bound; /* Without it small numbers come up more often. */
+  /* Without a limit small numbers come up more often. */
+  uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
   uint64_t drawn;
   do drawn = neap_random_next(random);
   while (drawn >= limit);

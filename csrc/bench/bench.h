@@ -1,8 +1,8 @@
 /* bench: how the figures are taken.
  *
  * The members of a workload are processes of their own, begun by fork, that share a page of
- * counters with the parent.  The parent says go, looks twice at the counters and at the processes' CPU
- * clocks, and says stop:
+ * counters with the parent.  The parent says go, looks twice at the counters and at the processes'
+ * CPU clocks, and says stop:
  *
  *      ready ............ go ... look ======== look ... stop
  *                             warm    measured

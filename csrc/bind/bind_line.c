@@ -3,7 +3,8 @@
  * The terminal is the process's, and so is libedit's state; nothing of Lua is kept between calls.
  *
  *     start(prompt)       -> a line is being edited
- *     feed(complete)      -> reads what was typed: the finished line, false at the end of input, nil;
+ *     feed(complete)      -> reads what was typed: the finished line, false at the end of input,
+ *     nil;
  *                            true for ^C: the line is given up
  *     above(text)         -> prints above the line that is being edited
  *     stop()              -> the terminal is as it was

@@ -42,7 +42,7 @@ struct neap_attr {
   const char *doc;  /* what, when a set takes effect on pending work, what 0 means */
   /* TEXT: what such a text should have been ("an address such as 127.0.0.1"); NULL: it is good. */
   const char *(*refuse)(const char *text);
-  bool or_zero; /* 0, for off, besides min .. max: a period of next to nothing would be a busy loop */
+  bool or_zero; /* 0, for off, besides min .. max: a period of nearly nothing is a busy loop */
 };
 
 /* A value on its way in or out. */

@@ -97,8 +97,8 @@ struct neap_send {
  * follows when there is room again). */
 int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *send);
 
-/* Is everything there that was sent to `to` (NULL: to all) before?  A ticket, which ends like that of
- * a synchronous send, or a negative code.  `timeout` as above. */
+/* Is everything there that was sent to `to` (NULL: to all) before?  A ticket, which ends like that
+ * of a synchronous send, or a negative code.  `timeout` as above. */
 int64_t neap_channel_flush(struct neap_channel *channel, struct neap_peer *to, uint64_t timeout);
 
 void neap_channel_leave(struct neap_channel *channel);

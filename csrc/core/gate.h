@@ -1,8 +1,8 @@
 /* gate: admission, once, at the top of the channel (protocols 3).
  *
  * Layers never refuse a batch.  A send reserves whole-message bytes in its traffic class (the
- * multicast stream, or one unicast peer); the layers that own the room publish how far the class may
- * go, as an absolute position, so nothing is counted twice and nothing drifts:
+ * multicast stream, or one unicast peer); the layers that own the room publish how far the class
+ * may go, as an absolute position, so nothing is counted twice and nothing drifts:
  *
  *     position    bytes (and messages) admitted so far, since the channel began
  *     horizon     per owner: position may go this far
@@ -11,8 +11,8 @@
  *     nakack: horizon = charges purged so far + window     (m->charge tells what a message took)
  *     mfc:    horizon = min over members of what they have let through + credits
  *
- * Messages made by layers (NEAP_OWN) bypass the gate and carry no charge, so a full window can never
- * hold up the view that would free it. */
+ * Messages made by layers (NEAP_OWN) bypass the gate and carry no charge, so a full window can
+ * never hold up the view that would free it. */
 
 #ifndef NEAP_CORE_GATE_H
 #define NEAP_CORE_GATE_H

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Free descriptors and slabs kept for reuse; what is beyond goes back to the system, so a burst does
- * not stay in memory. */
+/* Free descriptors and slabs kept for reuse; what is beyond goes back to the system, so a burst
+ * does not stay in memory. */
 enum { MSGS_KEPT = 8192, SLABS_KEPT = 128 };
 
 /* For specs: the n-th allocation of a world fails.  Only paths that start at the application or at

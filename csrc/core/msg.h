@@ -9,8 +9,8 @@
  *   struct neap_slab  64 kB of bytes, counted; bodies are slices of it, received packets too
  *
  * A descriptor is counted because a retransmission window and whoever is below it can hold the same
- * one: a first send copies nothing.  A descriptor can be in one list at a time, so one that somebody
- * else still holds is not passed again but cloned (neap_msg_again).
+ * one: a first send copies nothing.  A descriptor can be in one list at a time, so one that
+ * somebody else still holds is not passed again but cloned (neap_msg_again).
  *
  * Each branch over a message ends in exactly one of pass, keep, free. */
 
@@ -162,7 +162,8 @@ static inline bool neap_oob(const struct neap_msg *m)
 
 /* ---- slabs ---- */
 
-/* A slab with room for `size` bytes, refs 1.  Slabs of the usual size come from the world's pool. */
+/* A slab with room for `size` bytes, refs 1.  Slabs of the usual size come from the world's
+ * pool. */
 struct neap_world;
 struct neap_slab *neap_slab_new(struct neap_world *world, uint32_t size);
 void neap_slab_free(struct neap_world *world, struct neap_slab *slab);

@@ -5,9 +5,10 @@
  * change.  A peer outside the layer's view has no rank (NEAP_STRANGER).
  *
  * Life: a peer appears with its first message or view.  When it is in no view, each layer that does
- * not hold it (neap_peer_hold) is told by `peer_gone` and its state is zeroed; when the last message
- * and the last hold are gone too, the slot is used again.  Members number at most NEAP_MEMBERS_MAX;
- * strangers at most NEAP_STRANGERS_MAX, beyond that their packets are counted and dropped. */
+ * not hold it (neap_peer_hold) is told by `peer_gone` and its state is zeroed; when the last
+ * message and the last hold are gone too, the slot is used again.  Members number at most
+ * NEAP_MEMBERS_MAX; strangers at most NEAP_STRANGERS_MAX, beyond that their packets are counted and
+ * dropped. */
 
 #ifndef NEAP_CORE_PEER_H
 #define NEAP_CORE_PEER_H

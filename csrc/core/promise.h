@@ -31,7 +31,8 @@ struct neap_promiser {
   const void *context;
 };
 
-/* Checks layers, top first; tells each problem, with what holds there and which layer would help. */
+/* Checks layers, top first; tells each problem, with what holds there and which layer would
+ * help. */
 unsigned neap_promises_check(const struct neap_promiser *layers, unsigned count,
   neap_problem *problem, void *context);
 

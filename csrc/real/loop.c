@@ -1,3 +1,5 @@
+/* loop: one step of the real world: sockets, timers that are due, turns, and when to block. */
+
 #include "real/private.h"
 
 #include "core/layer.h"

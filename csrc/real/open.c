@@ -89,8 +89,8 @@ static int aim(struct real_port *p, const struct interface *interface, struct ne
   return failed ? neap_real_trail(trail, errno, "send to the group on %s", interface->name) : 0;
 }
 
-/* The kernel hands a member its own multicasts too.  They are dropped before they cost a wake-up and a
- * copy: what comes to the group from this member's own address and port. */
+/* The kernel hands a member its own multicasts too.  They are dropped before they cost a wake-up
+ * and a copy: what comes to the group from this member's own address and port. */
 static void deafen(struct real_port *p)
 {
   const struct neap_addr *local = &p->port.local;

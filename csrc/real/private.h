@@ -9,9 +9,9 @@
 #include <netinet/in.h>
 #include <uv.h>
 
-/* READS: buffers of one recvmmsg, few, so that they stay warm.  QUEUE: packets that wait for the end
- * of the turn, or for the kernel to have room.  PUSH: bytes that are not kept waiting for the end of
- * the turn.  SEGMENTS: the kernel's bound on what it cuts at once. */
+/* READS: buffers of one recvmmsg, few, so that they stay warm.  QUEUE: packets that wait for the
+ * end of the turn, or for the kernel to have room.  PUSH: bytes that are not kept waiting for the
+ * end of the turn.  SEGMENTS: the kernel's bound on what it cuts at once. */
 enum { READS = 8, QUEUE = 128, PUSH = 65536, SEGMENTS = 64 };
 
 /* Packets up to this size are copied out of their buffer, so that a small message that somebody

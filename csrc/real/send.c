@@ -1,7 +1,7 @@
 /* Sending datagrams: collected during a turn, sent with few calls.
  *
- * Where the kernel cuts, a run of packets of one size to one place leaves as one call and, up to the
- * network card, as one packet; the last of a run may be shorter.
+ * Where the kernel cuts, a run of packets of one size to one place leaves as one call and, up to
+ * the network card, as one packet; the last of a run may be shorter.
  *
  *     queue   [1400][1400][1400][700] | [60000] | [60 to bob][60 to bob]
  *             one call, cut by 1400     one       one call, cut by 60
