@@ -222,12 +222,14 @@ static void layer_make(struct neap_stack *stack, unsigned i, const struct neap_l
   layer->name = strdup(name_of(spec));
   layer->position = (uint8_t)i;
   layer->rising = &stack->boxes[2 * i];
-  layer->falling = &stack->boxes[2 * i + 1];
+  layer->falling = &stack->boxes[2 * i + 1]; /* ORDER: sweeps go by place in `boxes`. */
   char why[WHY];
   if (spec->class->headers) {
     int added =
       neap_registry_add(&stack->registry, spec->class->headers, i, layer->slots, why, sizeof why);
     NEAP_ASSERT(added >= 0); /* Checked with the description. */
+    for (uint32_t s = 0; s < stack->registry.count; s++)
+      if (stack->registry.slots[s].owner == i) layer->heads |= (uint64_t)1 << s;
     for (int h = 0; h < NEAP_LAYER_HEADERS; h++)
       layer->at[h] = stack->registry.slots[layer->slots[h]].at;
   }

@@ -28,6 +28,7 @@ static struct neap_item *item_new(struct neap_stack *stack, struct neap_mailbox 
     box->first = item;
   box->last = item;
   box->count++;
+  if (box != &stack->top) stack->full |= (uint64_t)1 << (box - stack->boxes);
   stack->pending++;
   stack->items_out++;
   NEAP_ASSERT(stack->items_out < ITEMS_MAX); /* The gate bounds what can be on its way. */
@@ -52,7 +53,10 @@ struct neap_item *neap_box_take(struct neap_stack *stack, struct neap_mailbox *b
   struct neap_item *item = box->first;
   if (!item) return NULL;
   box->first = item->next;
-  if (!box->first) box->last = NULL;
+  if (!box->first) {
+    box->last = NULL;
+    if (box != &stack->top) stack->full &= ~((uint64_t)1 << (box - stack->boxes));
+  }
   box->count--;
   stack->pending--;
   return item;
@@ -121,6 +125,35 @@ static struct neap_mailbox *box_below(const struct neap_layer *layer)
   return stack->layers[layer->position + 1]->falling;
 }
 
+/* The same, past layers that this batch goes by unseen. */
+static struct neap_mailbox *box_rising(
+  const struct neap_layer *layer, const struct neap_batch *batch)
+{
+  struct neap_stack *stack = layer->stack;
+  uint8_t unseen = batch->first->to ? NEAP_UNSEEN_RISING_ONE : NEAP_UNSEEN_RISING_ALL;
+  if (batch->stray || stack->world->trace) return box_above(layer);
+  for (uint32_t i = layer->position; i--;) {
+    const struct neap_layer *next = stack->layers[i];
+    if (!(next->class->unseen & unseen) || batch->heads & next->heads || next->rising->first)
+      return next->rising;
+  }
+  return &stack->top;
+}
+
+static struct neap_mailbox *box_falling(
+  const struct neap_layer *layer, const struct neap_batch *batch)
+{
+  struct neap_stack *stack = layer->stack;
+  uint8_t unseen = batch->first->to ? NEAP_UNSEEN_FALLING_ONE : NEAP_UNSEEN_FALLING_ALL;
+  if (stack->world->trace) return box_below(layer);
+  for (uint32_t i = layer->position + 1u; i < stack->count; i++) {
+    const struct neap_layer *next = stack->layers[i];
+    bool sees = next->class->down && !(next->class->unseen & unseen);
+    if (sees || next->falling->first) return next->falling;
+  }
+  return NULL;
+}
+
 /* Drops the messages whose last owner is this layer: nobody above may see them. */
 static void drop_strays(struct neap_layer *layer, struct neap_batch *batch)
 {
@@ -156,13 +189,13 @@ void neap_pass_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   if (batch->stray) drop_strays(layer, batch);
   if (!batch->first) return;
-  pass(layer->stack, box_above(layer), batch);
+  pass(layer->stack, box_rising(layer, batch), batch);
 }
 
 void neap_pass_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   if (!batch->first) return;
-  struct neap_mailbox *box = box_below(layer);
+  struct neap_mailbox *box = box_falling(layer, batch);
   NEAP_ASSERT(box); /* The lowest layer is a transport: it sends, it does not pass down. */
   pass(layer->stack, box, batch);
 }

@@ -1,9 +1,9 @@
 /* layer: the contract (what a C layer includes, and all it needs to know).
  *
  * A layer is a C file ending in one constant, `const struct neap_class neap_<name>`.  It knows two
- * neighbours and no names.  It gets batches from above (`down`) and below (`up`) and passes them on;
- * passing puts them into the neighbour's mailbox, nothing is called through.  It never blocks, never
- * refuses, never reads a clock. */
+ * neighbours and no names.  It gets batches from above (`down`) and below (`up`) and passes them
+ * on; passing puts them into the neighbour's mailbox, nothing is called through.  It never blocks,
+ * never refuses, never reads a clock. */
 
 #ifndef NEAP_CORE_LAYER_H
 #define NEAP_CORE_LAYER_H
@@ -20,11 +20,22 @@
 
 enum { NEAP_ABI = 1, NEAP_LAYER_HEADERS = 6 };
 
-/* A named operation for the prompt and scripts.  `out` has room for NEAP_OP_TEXT bytes of answer. */
+/* A named operation for the prompt and scripts.  `out` has room for NEAP_OP_TEXT bytes of
+ * answer. */
 enum { NEAP_OP_TEXT = 4096 };
 struct neap_op {
   const char *name, *doc;
   int (*run)(struct neap_layer *layer, const char *argument, char *out);
+};
+
+/* Batches that a layer has nothing to do with pass it unseen: they go straight into the next
+ * mailbox, if its own is empty, so the order stays.  Rising ones only if they carry none of its
+ * headers.  While moves are traced every batch stops everywhere. */
+enum neap_unseen {
+  NEAP_UNSEEN_RISING_ALL = 1,  /* multicasts */
+  NEAP_UNSEEN_RISING_ONE = 2,  /* unicasts */
+  NEAP_UNSEEN_FALLING_ALL = 4, /* both also if the class has no `down` */
+  NEAP_UNSEEN_FALLING_ONE = 8,
 };
 
 struct neap_class {
@@ -48,6 +59,7 @@ struct neap_class {
   void (*changed)(struct neap_layer *layer, const struct neap_attr *attr);
   void (*close)(struct neap_layer *layer);
   void (*check)(const struct neap_layer *layer);
+  uint8_t unseen; /* enum neap_unseen, or'ed */
   const struct neap_class *sealed; /* reserved; NULL */
 };
 
@@ -57,6 +69,7 @@ struct neap_layer {
   struct neap_stack *stack;
   const char *name;         /* as it stands in the stack: the class's, or `as` */
   struct neap_view *view;   /* the last one that passed here; NULL before the first */
+  uint64_t heads;           /* bit per slot of its headers */
   uint8_t position;         /* 0 is the top */
   uint8_t gate_owner;       /* row in the gate, +1; 0 none */
   bool open;
@@ -131,8 +144,8 @@ static inline void *neap_peer_state_have(const struct neap_layer *layer,
   return peer->slot < layer->peers_room ? layer->peers[peer->slot] : NULL;
 }
 
-/* Walks the states that exist, in slot order:  neap_each_peer (layer, p) { ... }  with `p` a pointer
- * to the layer's own per-member struct. */
+/* Walks the states that exist, in slot order:  neap_each_peer (layer, p) { ... }  with `p` a
+ * pointer to the layer's own per-member struct. */
 void *neap_peer_next(const struct neap_layer *layer, uint32_t *slot);
 #define neap_each_peer(layer, p)                                                                   \
   for (uint32_t each_##p = 0; (p = neap_peer_next(layer, &each_##p)) != NULL; each_##p++)

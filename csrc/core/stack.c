@@ -125,16 +125,25 @@ static unsigned drain_top(struct neap_stack *stack)
   return done;
 }
 
+/* Rising mailboxes have even places in `boxes`, the highest layer the lowest. */
+#define RISING (UINT64_MAX / 3)
+
 static unsigned sweep(struct neap_stack *stack)
 {
   unsigned done = 0;
-  for (uint32_t i = stack->count; i--;)
-    if (stack->layers[i]->rising->first)
-      done += drain(stack->layers[i], stack->layers[i]->rising, true);
+  uint64_t left = UINT64_MAX, full; /* what the sweep has not come by */
+  while ((full = stack->full & RISING & left)) {
+    unsigned at = 63 - (unsigned)__builtin_clzll(full);
+    left = ((uint64_t)1 << at) - 1;
+    done += drain(stack->layers[at / 2], &stack->boxes[at], true);
+  }
   if (stack->top.first) done += drain_top(stack);
-  for (uint32_t i = 0; i < stack->count; i++)
-    if (stack->layers[i]->falling->first)
-      done += drain(stack->layers[i], stack->layers[i]->falling, false);
+  left = UINT64_MAX;
+  while ((full = stack->full & ~RISING & left)) {
+    unsigned at = (unsigned)__builtin_ctzll(full);
+    left = at == 63 ? 0 : UINT64_MAX << (at + 1);
+    done += drain(stack->layers[at / 2], &stack->boxes[at], false);
+  }
   return done;
 }
 

@@ -105,6 +105,7 @@ struct neap_stack {
   struct neap_item *items;    /* pool of mailbox items */
   struct neap_event *events;  /* pool of events */
   uint32_t msgs_out, msgs_kept, items_out, events_out, movers_out;
+  uint64_t full;              /* bit per mailbox in `boxes` that is not empty */
   uint32_t pending;           /* items in mailboxes */
   bool foreground;            /* what waits was started by more than background work */
   bool paused;                /* the simulator stopped this member: no turns, no timers */
@@ -113,7 +114,7 @@ struct neap_stack {
   bool gone_due;              /* peers wait for peer_gone */
   uint64_t strays;            /* messages dropped for a header whose layer is not here */
   uint64_t turns;
-  uint64_t rx_buffer;         /* bytes the wire holds for this member until it reads them, as granted;
+  uint64_t rx_buffer;         /* bytes the wire holds for this member until it reads them, granted;
                                * 0: not known.  Transports set it in `open`; windows follow it */
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
   uint64_t max_body;          /* largest body a send may have: the transport's, or what frag makes

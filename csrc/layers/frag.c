@@ -383,6 +383,7 @@ const struct neap_class neap_frag = {
   .open = frag_open,
   .down = frag_down,
   .up = frag_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_RISING_ONE,
   .event = frag_event,
   .changed = frag_changed,
   .close = frag_close,

@@ -456,6 +456,7 @@ const struct neap_class neap_gms = {
   .ops = gms_ops,
   .open = gms_open,
   .up = gms_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_RISING_ONE,
   .event = gms_event,
   .close = gms_close,
   .check = gms_check,

@@ -39,6 +39,7 @@ const struct neap_class neap_mfc = {
   .open = mfc_open,
   .down = neap_flow_down,
   .up = neap_flow_up,
+  .unseen = NEAP_UNSEEN_RISING_ONE | NEAP_UNSEEN_FALLING_ONE,
   .event = neap_flow_event,
   .changed = neap_flow_changed,
   .close = neap_flow_close,

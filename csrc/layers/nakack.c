@@ -312,6 +312,7 @@ const struct neap_class neap_nakack = {
   .open = nakack_open,
   .down = nakack_down,
   .up = nakack_up,
+  .unseen = NEAP_UNSEEN_RISING_ONE | NEAP_UNSEEN_FALLING_ONE,
   .event = nakack_event,
   .may = nakack_may,
   .changed = nakack_changed,

@@ -489,6 +489,7 @@ const struct neap_class neap_ping = {
   .ops = ping_ops,
   .open = ping_open,
   .up = ping_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_RISING_ONE,
   .event = ping_event,
   .close = ping_close,
   .check = ping_check,

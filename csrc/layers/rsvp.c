@@ -215,6 +215,7 @@ const struct neap_class neap_rsvp = {
   .open = rsvp_open,
   .down = rsvp_down,
   .up = rsvp_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_RISING_ONE,
   .event = rsvp_event,
   .changed = rsvp_changed,
   .close = rsvp_close,

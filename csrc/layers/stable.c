@@ -284,6 +284,7 @@ const struct neap_class neap_stable = {
   .open = stable_open,
   .down = stable_down,
   .up = stable_up,
+  .unseen = NEAP_UNSEEN_RISING_ONE | NEAP_UNSEEN_FALLING_ONE,
   .event = stable_event,
   .changed = stable_changed,
   .close = stable_close,

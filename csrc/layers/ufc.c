@@ -33,6 +33,7 @@ const struct neap_class neap_ufc = {
   .open = neap_flow_open,
   .down = neap_flow_down,
   .up = neap_flow_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_FALLING_ALL,
   .event = neap_flow_event,
   .changed = neap_flow_changed,
   .close = neap_flow_close,

@@ -368,6 +368,7 @@ const struct neap_class neap_unicast = {
   .open = unicast_open,
   .down = unicast_down,
   .up = unicast_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_FALLING_ALL,
   .event = unicast_event,
   .changed = unicast_changed,
   .close = unicast_close,

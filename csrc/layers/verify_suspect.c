@@ -228,6 +228,7 @@ const struct neap_class neap_verify_suspect = {
   .attrs = verify_suspect_attrs,
   .open = verify_suspect_open,
   .up = verify_suspect_up,
+  .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_RISING_ONE,
   .event = verify_suspect_event,
   .close = verify_suspect_close,
   .check = verify_suspect_check,
