@@ -1,13 +1,37 @@
 -- tidy: the rules of the house that a program can check.
 --
 -- Arrows between floors point down; few files may include lua.h, uv.h or sockets; some calls are
--- banned; every attribute row has a unit and a sentence; every layer has a spec; files, functions
--- and lines are short; nothing is unfinished; words that layers give have a checker.
+-- banned; every attribute row has a unit and a sentence; every layer has a sentence, a spec and a
+-- page; files, functions and lines are short; nothing is unfinished; words that layers give have a
+-- checker.
 
 local lfs = require "lfs"
+local reference = require "neap.reference"
 
 -- Files that read better longer, each with its reason.
 local LONG = {}
+
+-- Layers that ask the system for memory, each with its reason; the others take it from pools.
+local ALLOCATES = {
+  ["csrc/layers/check_rsvp.c"] = "a checker",
+  ["csrc/layers/check_stable.c"] = "a checker",
+  ["csrc/layers/frag.c"] = "once, in open",
+  ["csrc/layers/rsvp/requests.c"] = "for each synchronous send, with its targets",
+  ["csrc/layers/rsvp/answers.c"] = "for each synchronous send that is owed an answer",
+  ["csrc/layers/stable/holds.c"] = "for each digest that is handed out",
+  ["csrc/layers/stable/wire.c"] = "for each view, in its size",
+}
+
+-- Words that no layer watches, and who does.
+local WATCHED = {
+  unicast = "the wire", multicast = "the wire", jgroups5 = "the promise check itself",
+  discovery = "support/oracle: in the end all are in one view",
+  suspicion = "support/oracle: in the end the dead are in no view",
+  flow = "layers/flow: its check, and spec/support/credits",
+}
+
+local UNWANTED = { util = true, utils = true, common = true, misc = true, helper = true,
+  helpers = true, manager = true, data = true, info = true }
 
 local function files(folder, pattern, found)
   found = found or {}
@@ -135,7 +159,11 @@ describe("the house", function()
     end
     ban(C, { bench = true }, { "rand", "random", "drand48", "usleep", "sleep", "gettimeofday" })
     ban(C, { real = true, bench = true }, { "time", "clock_gettime", "uv_hrtime" })
-    ban(files("csrc/layers", "%.[ch]$"), {}, { "printf", "getenv" })
+    local layers = files("csrc/layers", "%.[ch]$")
+    ban(layers, {}, { "printf", "getenv" })
+    for _, path in ipairs(layers) do
+      if not ALLOCATES[path] then ban({ path }, {}, { "malloc", "calloc", "realloc" }) end
+    end
     ban(LUA, { repl = true }, { "print" })
     expect_none(problems)
   end)
@@ -171,7 +199,8 @@ describe("the house", function()
     local problems = {}
     for _, path in ipairs(ALL) do
       local lines = lines_of(path)
-      if #lines > 500 and not LONG[path] then
+      local most = path:match "^stacks/" and 30 or path:match "^examples/" and 80 or 500
+      if #lines > most and not LONG[path] then
         problems[#problems + 1] = ("%s has %d lines"):format(path, #lines)
       end
       local opened
@@ -186,6 +215,16 @@ describe("the house", function()
           if line == "{" then
             opened = n
           elseif line == "}" and opened then
+            if n - opened > 60 then
+              problems[#problems + 1] = ("%s:%d is a function of %d lines"):format(path, opened,
+                n - opened)
+            end
+            opened = nil
+          end
+        elseif path:match "^lua/" then
+          if line:match "^local function" or line:match "^function" then
+            opened = n
+          elseif line == "end" and opened then
             if n - opened > 60 then
               problems[#problems + 1] = ("%s:%d is a function of %d lines"):format(path, opened,
                 n - opened)
@@ -207,6 +246,26 @@ describe("the house", function()
       if not has_header and not (first:match "^/%*" or first:match "^%-%-" or first:match "^#!"
         or path:match "^stacks/") then
         problems[#problems + 1] = path .. " begins with: " .. first
+      end
+    end
+    expect_none(problems)
+  end)
+
+  it("names files by what they are about", function()
+    local problems = {}
+    for _, path in ipairs(ALL) do
+      if UNWANTED[path:match "([^/]+)%.%w+$"] then problems[#problems + 1] = path end
+    end
+    expect_none(problems)
+  end)
+
+  it("has no platforms in layers", function()
+    local problems = {}
+    for _, path in ipairs(files("csrc/layers", "%.[ch]$")) do
+      for n, line in ipairs(lines_of(path)) do
+        if line:match "^#if" and not line:match "_H$" then
+          problems[#problems + 1] = ("%s:%d: %s"):format(path, n, line)
+        end
       end
     end
     expect_none(problems)
@@ -241,20 +300,101 @@ describe("the house", function()
   end)
 end)
 
+-- Every layer there is but the one to copy, in C or in lua/neap/layers.
+local function each_layer(f)
+  for _, path in ipairs(files("lua/neap/layers", "%.lua$")) do
+    reference.layer(path:match "([^/]+)%.lua$")
+  end
+  for _, path in ipairs { "csrc/layers/%s.c", "lua/neap/layers/%s.lua" } do
+    for _, name in ipairs(reference.layer_names()) do
+      local source = path:format(name)
+      if lfs.attributes(source) then f(reference.layer(name), source) end
+    end
+  end
+end
+
+-- Begins with a capital, a number or a value that it explains.
+local function is_sentence(text)
+  return text:match "[.?]$" ~= nil and (text:match "^[%u%d]" or text:match "^%l+:") ~= nil
+end
+
 describe("each layer", function()
+  it("is looked at here", function()
+    local seen, problems = {}, {}
+    each_layer(function(_, source) seen[source] = true end)
+    for _, path in ipairs(files("csrc/layers", "%.c$")) do
+      if path:match "^csrc/layers/[%w_]+%.c$" and not path:match "template" and not seen[path] then
+        problems[#problems + 1] = path
+      end
+    end
+    for _, path in ipairs(files("lua/neap/layers", "%.lua$")) do
+      if not seen[path] then problems[#problems + 1] = path end
+    end
+    expect_none(problems)
+  end)
+
+  it("says in a sentence what it promises, and has a page", function()
+    local problems, page = {}, text_of "csrc/layers/README.md"
+    each_layer(function(layer, source)
+      if not is_sentence(layer.doc) then
+        problems[#problems + 1] = ("%s: doc is no sentence: %s"):format(source, layer.doc)
+      end
+      if source:match "^csrc" and not page:find("\n## " .. layer.name .. "\n", 1, true) then
+        problems[#problems + 1] = source .. " has no page in csrc/layers/README.md"
+      end
+    end)
+    expect_none(problems)
+  end)
+
+  it("has a unit and a sentence for each attribute, and a sentence for each operation", function()
+    local problems = {}
+    each_layer(function(layer, source)
+      for _, attr in ipairs(layer.attrs) do
+        local at = ("%s: %s "):format(source, attr.name)
+        if attr.type == "number" and attr.unit == "" then
+          problems[#problems + 1] = at .. "has no unit"
+        end
+        if not is_sentence(attr.doc) then
+          problems[#problems + 1] = at .. "has no sentence: " .. attr.doc
+        end
+      end
+      for _, op in ipairs(layer.ops) do
+        if not is_sentence(op.doc) then
+          problems[#problems + 1] = ("%s: %s has no sentence: %s"):format(source, op.name, op.doc)
+        end
+      end
+    end)
+    expect_none(problems)
+  end)
+
+  it("gives only words that somebody watches", function()
+    local problems, watched = {}, {}
+    each_layer(function(layer)
+      if layer.name:match "^check_" then
+        for word in (layer.needs .. " " .. layer.hears):gmatch "[%w_]+" do watched[word] = true end
+      end
+    end)
+    each_layer(function(layer, source)
+      for term in layer.gives:gmatch "%S+" do
+        local word = term:match "^[%w_]+"
+        if not watched[word] and not WATCHED[word] then
+          problems[#problems + 1] = ("%s gives %s, and nobody watches it"):format(source, word)
+        end
+      end
+    end)
+    expect_none(problems)
+  end)
+
   it("has a spec that names it", function()
     local problems, specs = {}, {}
     for _, path in ipairs(files("spec", "_spec%.lua$")) do specs[#specs + 1] = text_of(path) end
     local all = table.concat(specs, "\n")
-    for name in lfs.dir "csrc/layers" do
-      local layer = name:match "^([%w_]+)%.c$"
-      local own = layer and "spec/layers/" .. layer .. "_spec.lua"
-      if layer and layer ~= "template" and not lfs.attributes(own)
-        and not all:find("%f[%w_]" .. layer .. "%f[^%w_]") then
-        problems[#problems + 1] = layer
+    each_layer(function(layer, source)
+      local own = "spec/layers/" .. layer.name .. "_spec.lua"
+      if not lfs.attributes(own) and not all:find("%f[%w_]" .. layer.name .. "%f[^%w_]") then
+        problems[#problems + 1] = source
       end
-    end
-    table.sort(problems)
+    end)
     expect_none(problems)
   end)
 end)

@@ -84,7 +84,7 @@ static const struct neap_attr udp_attrs[] = {
     .refuse = refuse_interface,
     .doc = "Name of the interface for the group, such as eth0; empty: the one with the address in "
            "`bind`."},
-  {NEAP_PARAM, "port", AT(bind_port), "", 0, 0, 65535,
+  {NEAP_PARAM, "port", AT(bind_port), "port", 0, 0, 65535,
     .doc = "Of its own socket; 0: any free one."},
   {NEAP_PARAM, "port_range", AT(port_range), "ports", 10, 0, 1000,
     .doc = "When `port` is taken, so many after it are tried. Without effect while port is 0."},
@@ -100,7 +100,7 @@ static const struct neap_attr udp_attrs[] = {
     .refuse = refuse_version,
     .doc = "Version in each packet; one with another major or minor number is dropped."},
   NEAP_TRANSPORT_ATTRS,
-  {NEAP_GAUGE, "port_number", AT(port_number), "", .doc = "Port of this member's own socket."},
+  {NEAP_GAUGE, "port_number", AT(port_number), "port", .doc = "Port of this member's own socket."},
   {NEAP_GAUGE, "receive_granted", AT(receive_granted), "bytes",
     .doc = "What the kernel gave, by its own count; windows are sized from it."},
   {NEAP_GAUGE, "send_granted", AT(send_granted), "bytes", .doc = "The same for sending."},

@@ -70,9 +70,9 @@ static const struct neap_attr unicast_attrs[] = {
   {NEAP_PARAM, "early_max", AT(early_max), "messages", 64, 0, 65536, .live = NEAP_NOW,
     .doc = "Messages kept per peer that came before their connection was known. 0: none, they are "
            "asked for again."},
-  {NEAP_PARAM, "first_seqno", AT(first_seqno), "", 1, 1, UINT64_MAX, .live = NEAP_TICK,
+  {NEAP_PARAM, "first_seqno", AT(first_seqno), "seqno", 1, 1, UINT64_MAX, .live = NEAP_TICK,
     .doc = "Number of the first message of a connection: for tests of large numbers."},
-  {NEAP_PARAM, "first_conn", AT(first_conn), "", 0, 0, NEAP_UNI_CONNS - 1, .live = NEAP_TICK,
+  {NEAP_PARAM, "first_conn", AT(first_conn), "id", 0, 0, NEAP_UNI_CONNS - 1, .live = NEAP_TICK,
     .doc = "Id of the first connection to a peer: for tests of their wrapping."},
   {NEAP_PARAM, "conn_expiry_timeout", AT(conn_expiry_timeout), "ns", NEAP_S(120), 0, NEAP_S(86400),
     .live = NEAP_TIMER,

@@ -79,10 +79,24 @@ end
 
 -- ---- all of a file ----
 
+-- Where a stream begins, or goes on behind a gap: "new" and "looking" become "ours", or "foreign"
+-- for good.  `ours`: connections that began with a greeting, by the key of either direction.
+local function state_of(stream, ours, counts)
+  if stream.state == "new" and #stream.buffer >= 4 then
+    if stream.buffer:sub(1, 4) == COOKIE then
+      ours[stream.key], ours[stream.to .. " " .. stream.from] = true, true
+    end
+    stream.state = ours[stream.key] and "ours" or "foreign"
+    if stream.state == "foreign" then counts.foreign = counts.foreign + 1 end
+  elseif stream.state == "looking" then
+    if plausible(stream.buffer) then stream.state = "ours" else stream.buffer = "" end
+  end
+  return stream.state
+end
+
 local function reader(told)
   local counts = { frames = 0, packets = 0, broken = 0, foreign = 0, lost = 0, cut = 0 }
-  local ours = {} -- connections that began with a greeting: by the key of either direction
-  local start
+  local ours, start = {}, nil
 
   local function item(found, flow, frame, bytes)
     found.frame, found.time = frame and frame.number, frame and frame.time - start
@@ -100,21 +114,6 @@ local function reader(told)
     item(found, flow, frame, bytes)
   end
 
-  -- Where a stream begins, or goes on behind a gap: "new" and "looking" become "ours", or
-  -- "foreign" for good.
-  local function state_of(stream)
-    if stream.state == "new" and #stream.buffer >= 4 then
-      if stream.buffer:sub(1, 4) == COOKIE then
-        ours[stream.key], ours[stream.to .. " " .. stream.from] = true, true
-      end
-      stream.state = ours[stream.key] and "ours" or "foreign"
-      if stream.state == "foreign" then counts.foreign = counts.foreign + 1 end
-    elseif stream.state == "looking" then
-      if plausible(stream.buffer) then stream.state = "ours" else stream.buffer = "" end
-    end
-    return stream.state
-  end
-
   local function tcp(stream, bytes, frame, fresh)
     if fresh and stream.state ~= "foreign" then
       stream.buffer = ""
@@ -122,7 +121,7 @@ local function reader(told)
     end
     if stream.state == "foreign" then return end
     stream.buffer = stream.buffer .. bytes
-    if state_of(stream) ~= "ours" then return end
+    if state_of(stream, ours, counts) ~= "ours" then return end
     local found, used = first_of(stream, stream.buffer)
     while found do
       item(found, stream, frame, stream.buffer:sub(1, used))

@@ -10,6 +10,7 @@ local ffi = require "ffi"
 local reference = {}
 
 local KINDS = { "param", "gauge", "counter" }
+local TYPES = { [0] = "number", "bool", "choice", "text", "real" }
 local BOOL, CHOICE, TEXT, REAL = 1, 2, 3, 4
 local MAX = 18446744073709551615ULL
 
@@ -73,8 +74,9 @@ local function attrs_of(class)
   local rows, index = {}, 0
   while class.attrs ~= nil and class.attrs[index].kind ~= 0 do
     local row = class.attrs[index]
-    local attr = { name = str(row.name), kind = KINDS[row.kind], unit = str(row.unit) or "",
-      doc = str(row.doc) or "", live = ffi.string(C.neap_bind_live_text(row.live)) }
+    local attr = { name = str(row.name), kind = KINDS[row.kind], type = TYPES[row.type],
+      unit = str(row.unit) or "", doc = str(row.doc) or "",
+      live = ffi.string(C.neap_bind_live_text(row.live)) }
     if attr.kind == "param" then attr.default, attr.range = default_of(row), range_of(row) end
     rows[#rows + 1] = attr
     index = index + 1
