@@ -64,7 +64,7 @@ local KINDS = {
   "loss", "duplicate", "reorder", "jitter", "pauses", "crashes", "rsvp", "toggles", "unicasts",
   "oob", "from_callbacks", "slow_callbacks", "big", "small_windows", "late_joins", "leaves",
   "quiet_loopback", "narrow", "cuts", "changes", "returns", "long_pauses", "small_packets",
-  "small_inboxes", "naps", "raises", "lua_layers",
+  "small_inboxes", "naps", "raises", "lua_layers", "odd_settings",
 }
 
 local function network(has, c)
@@ -91,12 +91,54 @@ local function small_windows(with, c)
   with.frag = { frag_size = c:pick { "1KB", "8KB", "60KB" } }
 end
 
+-- What nobody would set, but may.
+local ODD = {
+  { "nakack", "gap_delay", { "0ms", "20ms", "tick" } },
+  { "nakack", "announce_delay", { "0ms", "200ms" } },
+  { "nakack", "ack_delay", { "0ms", "300ms" } },
+  { "nakack", "xmit_interval", { "10ms", "3s" } },
+  { "nakack", "resend_last_seqno_max_times", { 0, 1, 10 } },
+  { "nakack", "resend_last_seqno_bytes", { "5KB" } },
+  { "nakack", "use_mcast_xmit", { false } },
+  { "nakack", "use_mcast_xmit_req", { true } },
+  { "nakack", "max_xmit_req_size", { 64 } },
+  { "unicast", "gap_delay", { "0ms", "50ms" } },
+  { "unicast", "tail_delay", { "100us", "500ms" } },
+  { "unicast", "ack_delay", { "0ms", "300ms" } },
+  { "unicast", "ack_threshold", { 1, 1000 } },
+  { "unicast", "max_xmit_req_size", { 1, 10 } },
+  { "unicast", "first_seqno", { "4294967290", "9223372036854775800" } },
+  { "unicast", "first_conn", { 32760 } },
+  { "stable", "interval", { "200ms" } },
+  { "stable", "max_bytes", { "2KB" } },
+  { "stable", "spacing", { "1ms", "1s" } },
+  { "gms", "use_delta_views", { false } },
+  { "gms", "name_timeout", { "0ms", "2s" } },
+  { "gms", "view_ack_collection_timeout", { "100ms" } },
+  { "mfc", "min_threshold", { 0, 0.9 } },
+  { "ufc", "min_threshold", { 0, 0.9 } },
+  { "ufc", "max_block_time", { "100ms" } },
+  { "rsvp", "resend", { "beacon", "off" } },
+  { "rsvp", "resend_interval", { "100ms" } },
+  { "ping", "linger", { "0ms", "200ms" } },
+  { "fd_all", "interval", { "500ms" } },
+}
+
+local function odd_settings(with, c)
+  for _ = 1, c:between(1, 8) do
+    local layer, attribute, values = unpack(c:pick(ODD))
+    with[layer] = with[layer] or {}
+    with[layer][attribute] = c:pick(values)
+  end
+end
+
 -- Settings of the stack: the same for all members.
 local function settings(has, c)
   local with = { fd_all = { timeout = "12s", interval = "2s" } }
   with.nakack = { retransmission = c:pick { "nak", "nak", "ack" } }
   with.rsvp = { timeout = c:pick { "10s", "30s" } }
   if has.small_windows then small_windows(with, c) end
+  if has.odd_settings then odd_settings(with, c) end
   return with
 end
 
