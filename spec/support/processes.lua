@@ -59,8 +59,12 @@ end
 -- Why there can be no namespaces here; nil if there can.
 function processes.no_namespaces()
   if not processes.shell "command -v ip" then return "there is no ip command" end
-  if not processes.shell "ip netns add neap-probe" then return "ip netns is not permitted" end
+  local made = processes.shell "ip netns add neap-probe"
+  local works = made and processes.shell "ip -n neap-probe link set lo up"
   processes.shell "ip netns del neap-probe"
+  if not made then return "ip netns is not permitted" end
+  -- In a changed root, for instance, one can be made and not entered.
+  if not works then return "network namespaces cannot be entered here" end
 end
 
 return processes
