@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BATCH = 64, PATH_ROUNDS = 2000 };
+enum { PATH_BATCH = 64, PATH_ROUNDS = 6000 };
 
 static const char lan[] =
   "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUNS = 5, PATH_BATCH = 64, PATH_ROUNDS = 2000, MILLION = 1000000 };
+enum { RUNS = 5, PATH_BATCH = 64, PATH_ROUNDS = 6000, MILLION = 1000000 };
 
 static const char lan[] =
   "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";

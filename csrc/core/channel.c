@@ -401,12 +401,11 @@ void neap_channel_room(struct neap_channel *channel, struct neap_peer *peer)
 
 /* ---- sending ---- */
 
-static int may_send(const struct neap_channel *channel, const struct neap_send *send)
+static inline int may_send(const struct neap_channel *channel, const struct neap_send *send)
 {
   const struct neap_stack *stack = channel->stack;
-  if (channel->state == NEAP_CHANNEL_CLOSED || channel->state == NEAP_CHANNEL_LEAVING)
-    return NEAP_CLOSED;
-  if (channel->state == NEAP_CHANNEL_JOINING) return NEAP_NOT_JOINED;
+  if (channel->state != NEAP_CHANNEL_JOINED)
+    return channel->state == NEAP_CHANNEL_JOINING ? NEAP_NOT_JOINED : NEAP_CLOSED;
   if (send->len > stack->max_body) return NEAP_TOO_BIG;
   if (send->to && channel->membership && !neap_in_view(stack->view, send->to))
     return NEAP_NOT_A_MEMBER;
@@ -420,16 +419,20 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
   int code = may_send(channel, send);
   if (code < 0) return code;
   struct neap_stack *stack = channel->stack;
-  struct neap_msg *m = neap_msg_new(stack);
-  if (send->to) neap_msg_to(m, send->to);
-  m->len = send->null_body ? 0 : send->len; /* The gate counts before anything is copied. */
-  if (!neap_gate_admit(stack, m)) {
-    m->len = 0;
-    neap_msg_free(m);
+  uint32_t len = send->null_body ? 0 : send->len;
+  struct neap_gate_class *all = !send->to && stack->gates_room ? stack->gates[0] : NULL;
+  if (all && neap_gate_far(all, len)) { /* As neap_gate_admit does it in the end. */
+    all->at.bytes += len;
+    all->at.messages++;
+  } else if (!neap_gate_admit(stack, send->to, len)) {
     return NEAP_WOULD_BLOCK;
   }
+  struct neap_msg *m =
+    send->null_body ? neap_msg_new(stack) : neap_msg_filled(stack, send->body, len);
+  if (send->to) neap_msg_to(m, send->to);
   m->type = NEAP_TYPE_BYTES;
-  if (!send->null_body) neap_msg_body(m, send->body, send->len);
+  m->charge = len;
+  m->charges = 1;
   m->flags = (uint16_t)(send->flags | (send->rsvp ? NEAP_RSVP : 0u));
   if (send->no_loopback) m->marks |= NEAP_NO_LOOPBACK;
   if (send->rsvp) {

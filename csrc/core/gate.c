@@ -137,18 +137,15 @@ static __attribute__((noinline)) bool may_pass(const struct neap_gate_class *cla
   return room.messages && (len <= room.bytes || half);
 }
 
-bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m)
+bool neap_gate_admit(struct neap_stack *stack, struct neap_peer *to, uint32_t len)
 {
-  struct neap_gate_class *class = class_of(stack, m->to);
-  bool near = class->at.bytes + m->len > class->limit.bytes;
-  if ((near || class->at.messages >= class->limit.messages) && !may_pass(class, m->len)) {
-    want(stack, class, m->to);
+  struct neap_gate_class *class = class_of(stack, to);
+  if (!neap_gate_far(class, len) && !may_pass(class, len)) {
+    want(stack, class, to);
     return false;
   }
-  class->at.bytes += m->len;
+  class->at.bytes += len;
   class->at.messages++;
-  m->charge = m->len;
-  m->charges = 1;
   return true;
 }
 

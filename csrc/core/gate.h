@@ -51,10 +51,17 @@ bool neap_gate_wanted(struct neap_layer *layer, struct neap_peer *peer);
 
 /* ---- for the channel ---- */
 
-/* Reserves a message's body and stamps the charge on it; false: would block.  A message larger than
- * the room is admitted once half of the best room is free again, so that one larger than the whole
- * window can never wait for ever; the caller refuses what is over the channel's limit. */
-bool neap_gate_admit(struct neap_stack *stack, struct neap_msg *m);
+/* Is there no doubt that so many bytes have room?  Near its end the gate takes a closer look. */
+static inline bool neap_gate_far(const struct neap_gate_class *class, uint32_t len)
+{
+  return class->at.bytes + len <= class->limit.bytes && class->at.messages < class->limit.messages;
+}
+
+/* Reserves room for a message to `to` (NULL: all) with so many bytes, which then carries that
+ * charge; false: would block.  A message larger than the room is admitted once half of the best
+ * room is free again, so that one larger than the whole window can never wait for ever; the caller
+ * refuses what is over the channel's limit. */
+bool neap_gate_admit(struct neap_stack *stack, struct neap_peer *to, uint32_t len);
 
 /* Bytes and messages that could be admitted now. */
 struct neap_gate_position neap_gate_room(struct neap_stack *stack, struct neap_peer *peer);

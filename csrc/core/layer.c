@@ -83,7 +83,10 @@ void neap_stack_down_msg(struct neap_stack *stack, struct neap_msg *m)
   stack->foreground = true;
   if (last && !last->is_event && last->batch.count < BATCH_MAX &&
       neap_same_run(last->batch.last, m)) {
-    neap_put(&last->batch, m);
+    struct neap_batch *run = &last->batch;
+    run->last = run->last->next = m;
+    run->count++;
+    run->bytes += m->len;
     return; /* Something lies there, so its turn comes anyway. */
   }
   struct neap_batch batch = {0};

@@ -6,7 +6,7 @@
 
 /* Free descriptors and slabs kept for reuse; what is beyond goes back to the system, so a burst
  * does not stay in memory. */
-enum { MSGS_KEPT = 8192, SLABS_KEPT = 128 };
+enum { MSGS_KEPT = 16384, SLABS_KEPT = 128 };
 
 /* For specs: the n-th allocation of a world fails.  Only paths that start at the application or at
  * the wire ask; what a layer makes for itself has a reserve. */
@@ -142,7 +142,7 @@ static inline void peer_drop(struct neap_stack *stack, struct neap_peer *peer)
 static inline void give_back(struct neap_msg *m)
 {
   struct neap_stack *stack = m->stack;
-  if (m->receipts || m->tally || m->done) neap_receipts_release(m);
+  if ((uintptr_t)m->receipts | (uintptr_t)m->tally | (uintptr_t)m->done) neap_receipts_release(m);
   if (m->slab) slab_drop(stack->world, m->slab);
   peer_drop(stack, m->from);
   if (m->to) peer_drop(stack, m->to);
@@ -256,6 +256,26 @@ void neap_msg_body(struct neap_msg *m, const void *bytes, uint32_t len)
     fill_another(m, bytes, len);
   else
     fill(m, slab, bytes, len);
+}
+
+struct neap_msg *neap_msg_filled(struct neap_stack *stack, const void *bytes, uint32_t len)
+{
+  struct neap_msg *m = blank(stack);
+  struct neap_slab *slab = stack->filling;
+  m->from = neap_peer_ref(stack->self);
+  if (!slab || slab->size - slab->used < len) {
+    fill_another(m, bytes, len);
+    return m;
+  }
+  uint8_t *at = slab->at + slab->used;
+  if (len) memcpy(at, bytes, len);
+  slab->used += len;
+  m->slab = neap_slab_hold(slab);
+  m->body = at;
+  m->len = len;
+  m->type = NEAP_TYPE_BYTES;
+  m->marks = 0;
+  return m;
 }
 
 void neap_msg_from(struct neap_msg *m, struct neap_peer *from)

@@ -125,6 +125,9 @@ struct neap_msg *neap_msg_new(struct neap_stack *stack);
 /* A new message of a layer: NEAP_OWN is set, to `to` (NULL: all), with these wire flags. */
 struct neap_msg *neap_msg_own(struct neap_layer *layer, struct neap_peer *to, unsigned flags);
 
+/* A new one with this body, of type bytes. */
+struct neap_msg *neap_msg_filled(struct neap_stack *stack, const void *bytes, uint32_t len);
+
 /* One that came from the wire: from this peer, to this member (NULL: to all), with the slab it lies
  * in.  Its type, flags, body and head are the decoder's. */
 struct neap_msg *neap_msg_arrived(
@@ -212,6 +215,22 @@ static inline struct neap_msg *neap_take(struct neap_batch *batch)
   batch->bytes -= m->len;
   m->next = NULL;
   return m;
+}
+
+/* Frees the first `count` messages. */
+static inline void neap_drop_first(struct neap_batch *batch, uint32_t count)
+{
+  struct neap_msg *m = batch->first, *next;
+  NEAP_ASSERT(count <= batch->count);
+  batch->count -= count;
+  for (; count; count--, m = next) {
+    next = m->next;
+    batch->bytes -= m->len;
+    m->next = NULL;
+    neap_msg_free(m);
+  }
+  batch->first = m;
+  if (!m) *batch = (struct neap_batch){0};
 }
 
 /* Moves all of `more` behind `batch` and empties it. */

@@ -66,14 +66,15 @@ struct neap_arrival {
  * knows are skipped without a mark. */
 bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival);
 
-/* The next message if a pattern of `p` fits it: its addresses are the list's, and nothing about it
- * is worth an arrival.  False, and nothing touched: neap_packet_next says what is there. */
-static inline bool neap_packet_alike(struct neap_packet *p, struct neap_msg *m)
+/* The next messages of a list, as many as are alike: their addresses are the list's, and nothing
+ * about them is worth an arrival.  Returns how many went into the batch. */
+static inline uint32_t neap_packet_run(
+  struct neap_packet *p, const struct neap_arrivals *arrivals, struct neap_batch *batch)
 {
-  uint8_t order[NEAP_PATTERN_SLOTS], count;
-  if (!neap_patterns_read(p->patterns, &p->r, m, order, &count)) return false;
-  p->left--;
-  return true;
+  uint32_t count =
+    neap_patterns_run(p->patterns, &p->r, (uint32_t)p->left, arrivals, batch);
+  p->left -= (int32_t)count;
+  return count;
 }
 
 /* ---- out ---- */

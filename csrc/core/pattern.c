@@ -57,40 +57,86 @@ static inline void copy_slots(const struct neap_pattern *p, struct neap_msg *m)
   for (; s < end; s++) memcpy((uint8_t *)m + s->at, p->head + s->first, 8 * NEAP_PATTERN_BLOCK);
 }
 
-/* Behind the front, which begins or would begin at `front`. */
-static inline __attribute__((always_inline)) bool read_behind(struct neap_pattern *p,
-  struct neap_reader *r, struct neap_msg *m, const uint8_t *front, uint8_t *order, uint8_t *count)
+/* What is new in a message that fits. */
+struct found {
+  uint64_t number;
+  const uint8_t *back, *body;
+  uint32_t len;
+};
+
+/* Does what is behind the front fit?  That begins, or would begin, at `front`. */
+static inline __attribute__((always_inline)) bool fits_behind(const struct neap_pattern *p,
+  const struct neap_reader *r, const uint8_t *front, struct found *found)
 {
   const uint8_t *at = front + p->front_len;
   uint32_t width = *at;
   if (width > 8) return false;
-  uint64_t number = word_at(at + 1) & low_bytes[width];
-  const uint8_t *back = at + 1 + width, *body = back + p->back_len + LENGTH;
-  if (!same(back, p->back, p->back_mask, p->back_len)) return false;
-  uint32_t len = big_32(body - LENGTH);
-  if (len > (size_t)(r->end - body)) return false; /* No body at all, or a lie. */
+  found->number = word_at(at + 1) & low_bytes[width];
+  found->back = at + 1 + width;
+  found->body = found->back + p->back_len + LENGTH;
+  if (!same(found->back, p->back, p->back_mask, p->back_len)) return false;
+  found->len = big_32(found->body - LENGTH);
+  return found->len <= (size_t)(r->end - found->body); /* Else no body at all, or a lie. */
+}
 
-  if (!p->based) base(p, front, back);
+static inline __attribute__((always_inline)) bool fits(
+  const struct neap_pattern *p, const struct neap_reader *r, struct found *found)
+{
+  if (!p->learned || neap_left(r) < p->need) return false;
+  if (!same(r->at, p->front, p->front_mask, p->front_len)) return false;
+  return fits_behind(p, r, r->at, found);
+}
+
+static inline __attribute__((always_inline)) void take(struct neap_pattern *p,
+  struct neap_reader *r, struct neap_msg *m, const uint8_t *front, const struct found *found)
+{
+  if (!p->based) base(p, front, found->back);
   copy_slots(p, m);
-  memcpy((uint8_t *)m + p->number_at, &number, sizeof number);
+  memcpy((uint8_t *)m + p->number_at, &found->number, sizeof found->number);
   m->present = p->present;
   m->flags = p->flags;
   m->type = NEAP_TYPE_BYTES;
   m->marks = m->stray_below = 0;
-  m->body = body;
-  m->len = len;
-  r->at = body + len;
-  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
-  *count = p->order_count;
-  return true;
+  m->body = found->body;
+  m->len = found->len;
+  r->at = found->body + found->len;
+}
+
+uint32_t neap_patterns_run(struct neap_patterns *patterns, struct neap_reader *r, uint32_t most,
+  const struct neap_arrivals *a, struct neap_batch *batch)
+{
+  struct neap_pattern *p = &patterns->pattern[patterns->used];
+  struct neap_msg *last = NULL;
+  struct found found;
+  uint32_t count = 0, bytes = 0;
+  while (count < most && fits(p, r, &found)) {
+    struct neap_msg *m = neap_msg_arrived(a->from, a->to, a->slab);
+    take(p, r, m, r->at, &found);
+    count++;
+    if (!last) {
+      neap_put(batch, m);
+    } else { /* They are all of one run. */
+      last->next = m;
+      bytes += m->len;
+    }
+    last = m;
+  }
+  if (count < 2) return count;
+  batch->last = last;
+  batch->count += count - 1;
+  batch->bytes += bytes;
+  return count;
 }
 
 static inline __attribute__((always_inline)) bool read(
   struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m, uint8_t *order, uint8_t *count)
 {
-  if (!p->learned || neap_left(r) < p->need) return false;
-  if (!same(r->at, p->front, p->front_mask, p->front_len)) return false;
-  return read_behind(p, r, m, r->at, order, count);
+  struct found found;
+  if (!fits(p, r, &found)) return false;
+  take(p, r, m, r->at, &found);
+  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
+  *count = p->order_count;
+  return true;
 }
 
 /* The pattern that did not serve last; from now on it does, if it fits. */
@@ -113,9 +159,15 @@ bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, s
 static bool read_rest(struct neap_pattern *p, struct neap_reader *r, struct neap_msg *m,
   uint16_t flags, uint8_t *order, uint8_t *count)
 {
+  struct found found;
+  const uint8_t *front = r->at - LEAD;
   if (!p->learned || p->flags != flags || neap_left(r) + LEAD < p->need) return false;
   if (!same(r->at, p->rest, p->rest_mask, p->front_len - LEAD)) return false;
-  return read_behind(p, r, m, r->at - LEAD, order, count);
+  if (!fits_behind(p, r, front, &found)) return false;
+  take(p, r, m, front, &found);
+  memcpy(order, p->order, NEAP_PATTERN_SLOTS);
+  *count = p->order_count;
+  return true;
 }
 
 bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader *r,
@@ -157,6 +209,25 @@ static inline __attribute__((always_inline)) bool write(
   if (m->len) memcpy(at, m->body, m->len);
   w->at = at + m->len;
   return true;
+}
+
+uint32_t neap_patterns_write_run(
+  struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m, bool *background)
+{
+  const struct neap_pattern *p = &patterns->pattern[patterns->used];
+  struct neap_writer here = *w; /* Of its own, so that it stays in registers. */
+  uint64_t given = patterns->given;
+  uint32_t count = 0;
+  uint8_t all = NEAP_BACKGROUND;
+  if (p->flags & NEAP_DONT_BUNDLE) return 0;
+  for (; m; m = m->next, count++) {
+    if (m->type != NEAP_TYPE_BYTES || m->marks & NEAP_NULL_BODY) break;
+    if (!write(p, &here, m, given)) break;
+    all &= m->marks;
+  }
+  if (count) *background &= all != 0;
+  *w = here;
+  return count;
 }
 
 static __attribute__((noinline)) bool write_other(

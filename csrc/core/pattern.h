@@ -87,6 +87,17 @@ static inline void neap_patterns_rebase(struct neap_patterns *patterns)
 bool neap_patterns_read(struct neap_patterns *patterns, struct neap_reader *r, struct neap_msg *m,
   uint8_t *order, uint8_t *count);
 
+/* What messages have in common that came together. */
+struct neap_arrivals {
+  struct neap_peer *from, *to;
+  struct neap_slab *slab;
+};
+
+/* Makes messages of a list, as many as fit the pattern that served last, `most` at most, and puts
+ * them into the batch.  Returns how many. */
+uint32_t neap_patterns_run(struct neap_patterns *patterns, struct neap_reader *r, uint32_t most,
+  const struct neap_arrivals *arrivals, struct neap_batch *batch);
+
 /* The same for a message with addresses of its own, which are read already: `r` stands before the
  * number of headers. */
 bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader *r,
@@ -96,6 +107,17 @@ bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader 
  * headers in `given` are written whether the message carries them or not. */
 bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m);
+
+/* The same for a whole list of messages, as many as fit the pattern that served last and have room.
+ * Returns how many; `background` stays true only if all of these are. */
+uint32_t neap_patterns_write_run(struct neap_patterns *patterns, struct neap_writer *w,
+  const struct neap_msg *first, bool *background);
+
+/* Nothing that was learned holds any more. */
+static inline void neap_patterns_forget(struct neap_patterns *patterns)
+{
+  for (int i = 0; i < NEAP_PATTERNS; i++) patterns->pattern[i].learned = false;
+}
 
 /* A message went the long way: from or to these bytes, which begin with its type.  `stable`: bytes
  * outside the packet that a slice of the head may point to because they never change (NULL: none;

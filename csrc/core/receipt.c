@@ -136,7 +136,7 @@ static inline bool mark(struct neap_receipts *run, uint64_t seqno)
   return true;
 }
 
-void neap_receipt_done(struct neap_receipts *run, uint64_t seqno)
+void neap_receipt_note(struct neap_receipts *run, uint64_t seqno)
 {
   if (mark(run, seqno)) mover_queue(run->mover.layer->stack, &run->mover);
 }

@@ -60,7 +60,16 @@ static inline void neap_receipt_give(struct neap_receipts *run, struct neap_msg 
 
 /* Marks `seqno` done without a message: own messages that are not looped back, headers that ended
  * in the layer itself.  Also what freeing a message with a receipt does. */
-void neap_receipt_done(struct neap_receipts *run, uint64_t seqno);
+void neap_receipt_note(struct neap_receipts *run, uint64_t seqno);
+
+static inline void neap_receipt_done(struct neap_receipts *run, uint64_t seqno)
+{
+  bool next = seqno == run->applied + 1 && run->applied == run->top;
+  if (next && run->mover.queued) /* The owner hears of it anyway. */
+    run->applied = run->top = seqno;
+  else
+    neap_receipt_note(run, seqno);
+}
 
 /* ---- tally: bytes the application is done with, for flow control ---- */
 

@@ -121,6 +121,30 @@ void neap_window_skip(struct neap_window *w, uint64_t count)
   calm_down(w, count);
 }
 
+void neap_window_release(
+  struct neap_window *w, uint64_t seqno, uint64_t *bytes, uint64_t *messages)
+{
+  uint64_t steps = seqno - w->low, charged = 0, counted = 0, held = 0;
+  uint32_t mask = w->size - 1;
+  NEAP_ASSERT(!after(seqno, w->hd) && !after(w->low, seqno));
+  for (uint64_t s = w->low + 1; s != seqno + 1; s++) {
+    struct neap_msg *m = w->ring[s & mask];
+    NEAP_ASSERT(m);
+    __builtin_prefetch(w->ring[(s + 8) & mask]); /* They lie anywhere. */
+    w->ring[s & mask] = NULL;
+    charged += m->charge;
+    counted += m->charges;
+    held += m->len;
+    neap_msg_free(m);
+  }
+  w->stored -= (uint32_t)steps;
+  w->bytes -= held;
+  w->low = seqno;
+  *bytes += charged;
+  *messages += counted;
+  calm_down(w, steps);
+}
+
 void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force)
 {
   if (!force && after(seqno, w->hd)) seqno = w->hd;

@@ -76,6 +76,11 @@ void neap_window_skip(struct neap_window *w, uint64_t count);
  * where `seqno` is above it: the window starts over there). */
 void neap_window_purge(struct neap_window *w, uint64_t seqno, bool force);
 
+/* Frees a sender's own up to `seqno`, which lies between low and hd without gaps, and adds up what
+ * they took at the gate. */
+void neap_window_release(
+  struct neap_window *w, uint64_t seqno, uint64_t *bytes, uint64_t *messages);
+
 /* End of the run without gaps that begins at hd; hd when there is none. */
 uint64_t neap_window_contiguous(const struct neap_window *w);
 

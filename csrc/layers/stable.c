@@ -186,8 +186,8 @@ static void stable_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct stable *s = (struct stable *)layer;
   uint64_t bytes = 0;
-  for (const struct neap_msg *m = batch->first; m; m = m->next)
-    if (!m->to && m->marks & NEAP_NO_LOOPBACK) bytes += m->len; /* These do not come up again. */
+  for (const struct neap_msg *m = batch->first->to ? NULL : batch->first; m; m = m->next)
+    if (m->marks & NEAP_NO_LOOPBACK) bytes += m->len; /* These do not come up again. */
   neap_pass_down(layer, batch);
   if (bytes) count_bytes(s, bytes);
 }

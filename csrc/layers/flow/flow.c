@@ -262,24 +262,41 @@ static bool counts(const struct neap_msg *m)
   return m->len && !(m->flags & NEAP_NO_FC);
 }
 
+/* Both: where what is spent is what the gate counted, the distance to the horizon is as it was. */
+static void spend_all(struct neap_flow *f, const struct neap_batch *batch)
+{
+  uint64_t passed = 0, spent = 0, other = 0;
+  for (const struct neap_msg *m = batch->first; m; m = m->next) {
+    uint64_t cost = counts(m) ? m->len : 0;
+    passed += m->charge;
+    spent += cost;
+    other |= cost ^ m->charge;
+  }
+  f->all.passed += passed;
+  f->all.spent += spent;
+  if (other) publish_all(f);
+}
+
+static void spend_each(struct neap_flow *f, const struct neap_batch *batch)
+{
+  for (const struct neap_msg *m = batch->first; m; m = m->next) {
+    if (m->to->self) continue;
+    struct neap_credit *c = credit_of(f, m->to);
+    uint64_t cost = counts(m) ? m->len : 0;
+    c->stream.passed += m->charge;
+    c->stream.spent += cost;
+    if (cost != m->charge) publish_credit(f, c);
+  }
+}
+
 void neap_flow_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct neap_flow *f = (struct neap_flow *)layer;
-  if (!batch->first->to != f->multicast) {
-    neap_pass_down(layer, batch);
-    return;
-  }
-  for (struct neap_msg *m = batch->first; m; m = m->next) {
-    if (!f->multicast && m->to->self) continue;
-    struct neap_stream *s = f->multicast ? &f->all : &credit_of(f, m->to)->stream;
-    uint64_t cost = counts(m) ? m->len : 0;
-    s->passed += m->charge;
-    s->spent += cost;
-    if (cost == m->charge) continue; /* The distance to the horizon is as it was. */
+  if (!batch->first->to == f->multicast) {
     if (f->multicast)
-      publish_all(f);
+      spend_all(f, batch);
     else
-      publish_credit(f, credit_of(f, m->to));
+      spend_each(f, batch);
   }
   neap_pass_down(layer, batch);
 }

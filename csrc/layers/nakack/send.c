@@ -32,7 +32,8 @@ void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event)
 }
 
 /* The clone that goes back up, or the receipt of one that does not. */
-static void loop_back(struct nakack *n, struct neap_msg *m, uint64_t seqno, struct neap_batch *loop)
+static inline __attribute__((always_inline)) void loop_back(
+  struct nakack *n, struct neap_msg *m, uint64_t seqno, struct neap_batch *loop)
 {
   if (!loop || m->marks & NEAP_NO_LOOPBACK) {
     neap_receipt_done(n->own->run, seqno);
@@ -46,8 +47,8 @@ static void loop_back(struct nakack *n, struct neap_msg *m, uint64_t seqno, stru
   neap_put(loop, copy);
 }
 
-/* Numbers it and keeps it; the caller passes it down.  `loop` NULL: nobody here wants it. */
-void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop)
+static inline __attribute__((always_inline)) void number(
+  struct nakack *n, struct neap_msg *m, struct neap_batch *loop)
 {
   struct neap_window *w = &n->own->win;
   uint64_t seqno = w->high + 1;
@@ -63,6 +64,12 @@ void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop
   if (m->flags & NEAP_RSVP)
     nakack_tell(n, m, (struct neap_event){.kind = NEAP_EVENT_SENT, .number = seqno});
   loop_back(n, m, seqno, loop);
+}
+
+/* Numbers it and keeps it; the caller passes it down.  `loop` NULL: nobody here wants it. */
+void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop)
+{
+  number(n, m, loop);
 }
 
 /* Not kept: it is lost or not, and takes no room. */
@@ -99,7 +106,7 @@ void nakack_send(struct nakack *n, struct neap_batch *batch)
       let_pass(n, m, &loop);
       passed = true;
     } else {
-      nakack_number(n, m, &loop);
+      number(n, m, &loop);
       bytes += m->len;
       numbered = true;
     }
@@ -127,19 +134,12 @@ void nakack_purge(struct nakack *n)
   if (!nakack_after(to, w->low)) return;
 
   uint64_t bytes = 0, messages = 0;
-  for (uint64_t s = w->low + 1; s <= to; s++) {
-    const struct neap_msg *m = neap_window_get(w, s);
-    bytes += m->charge;
-    messages += m->charges;
-    m = neap_window_get(w, s + 8); /* Descriptors lie anywhere: the one after next is fetched. */
-    if (m) __builtin_prefetch(m);
-  }
   n->purged += to - w->low;
   n->window_stored -= to - w->low;
+  neap_window_release(w, to, &bytes, &messages);
   n->window_used -= bytes;
   n->freed.bytes += bytes;
   n->freed.messages += messages;
-  neap_window_purge(w, to, false);
   n->current_low = w->low;
   if (messages) nakack_publish(n);
 }

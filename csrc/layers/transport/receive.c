@@ -57,6 +57,7 @@ static inline void take(struct neap_transport *t, struct neap_batch *batch, stru
 {
   const struct neap_tp_head *head = neap_tp_head_get(m, &t->layer);
   if (head && head->flag) {
+    neap_patterns_forget(&t->reading); /* What is read by pattern is not looked at here. */
     drop(m, &t->probes);
     return;
   }
@@ -96,13 +97,12 @@ static void read_all(
   struct neap_peer *self = t->layer.stack->self, *from = NULL;
   if (p->bits & NEAP_PACKET_LIST && !neap_addr_none(&p->src)) from = sender_of(t, &p->src);
   if (from && from->self) from = NULL;
-  struct neap_peer *to = neap_addr_none(&p->dest) ? NULL : self;
+  struct neap_arrivals list = {from, neap_addr_none(&p->dest) ? NULL : self, slab};
   while (p->left > 0) {
-    struct neap_msg *m = neap_msg_arrived(from ? from : self, to, slab);
-    if (from && neap_packet_alike(p, m)) /* Nearly all of a stream. */
-      take(t, batch, m);
-    else if (!read_next(t, p, batch, m))
-      return;
+    if (from) t->received += neap_packet_run(p, &list, batch); /* Nearly all of a stream. */
+    if (p->left <= 0) break;
+    struct neap_msg *m = neap_msg_arrived(from ? from : self, list.to, slab);
+    if (!read_next(t, p, batch, m)) return;
   }
   if (neap_left(&p->r)) t->bad[NEAP_FAULT_TRAILING]++;
 }

@@ -223,17 +223,28 @@ static void loop(struct neap_transport *t, struct neap_msg *m, struct neap_batch
   neap_put(up, neap_msg_clone(m));
 }
 
+/* Multicasts of this member alike go as a run into the packet that is open; the rest stays. */
+static void send_run(struct neap_transport *t, struct neap_batch *batch)
+{
+  struct neap_bundle *b = &t->bundles[0];
+  const struct neap_msg *first = batch->first;
+  if (!first || !b->slab || first->to || first->from != t->layer.stack->self || t->loops) return;
+  uint32_t count = neap_patterns_write_run(&t->writing, &b->w, first, &b->background);
+  b->count += count;
+  t->sent += count;
+  neap_drop_first(batch, count);
+}
+
 void neap_transport_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct neap_transport *t = (struct neap_transport *)layer;
   struct neap_batch up = {0};
   struct neap_msg *m;
-  while ((m = neap_take(batch))) {
+  while (send_run(t, batch), (m = neap_take(batch))) {
     if (m->to && m->to->self) {
       loop(t, m, &up);
     } else {
-      bool open = !m->to && t->bundles[0].slab && !(m->flags & NEAP_DONT_BUNDLE);
-      if (!open || !encode_alike(t, &t->bundles[0], m)) send(t, m);
+      send(t, m);
       if (!m->to && t->loops && !(m->marks & (NEAP_OWN | NEAP_NO_LOOPBACK))) loop(t, m, &up);
     }
     neap_msg_free(m);
