@@ -173,7 +173,12 @@ function Story:join(name)
       message = function(message) self:on_message(name, message) end,
       view = function(view)
         local known = self.addresses[name]
-        if known and known ~= channel.address then self.oracle:gone(known) end
+        if known and known ~= channel.address and not self.returned[name] then
+          self.oracle:gone(known)
+          self.rejoined = self.rejoined + 1
+          self.last_rejoined = name
+        end
+        self.returned[name] = nil
         self.addresses[name] = channel.address
         self.oracle:on_view(channel.address, name, view)
       end,
@@ -248,6 +253,12 @@ function Story:check_end()
       self.oracle:complain("liveness: %s still waits to send", name)
     end
     self:check_empty(name)
+  end
+  local has = self.plan.has
+  local silent = has.loss or has.pauses or has.cuts or has.narrow or has.long_pauses
+    or has.lua_layers -- These stand above a wire that loses, too.
+  if self.rejoined > 0 and not silent then
+    self.oracle:complain("view: %s was excluded though it never was silent", self.last_rejoined)
   end
   if self.waiting > 0 then
     self.oracle:complain("liveness: %d sends have not returned", self.waiting)

@@ -200,7 +200,7 @@ function swarm.run(plan)
   local story = setmetatable({
     plan = plan, sim = sim, c = plan.chance, oracle = Oracle.new(), names = {}, channels = {},
     gone = {}, paused = {}, finished = {}, addresses = {}, codes = {}, labels = 0, got = 0,
-    waiting = 0, echoes = 300, crashed = 0, toggled = 0, troubles = 0,
+    waiting = 0, echoes = 300, crashed = 0, toggled = 0, troubles = 0, rejoined = 0, returned = {},
   }, Story)
   sim:set { capacity = net.capacity, mtu = net.mtu .. "B" }
   for index = 1, plan.count do story.names[index] = NAMES[index] end

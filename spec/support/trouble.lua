@@ -20,6 +20,7 @@ function trouble.crashes(story, name)
   story.sim:kill(name)
   if story.plan.has.returns and story.c:yes(0.5) then
     story:sleep(story.c:pick { 1, 500, 5000 })
+    story.returned[name] = true
     story:join_late(name)
   end
 end
