@@ -3,7 +3,7 @@
 # make repl       three simulated members and a prompt; time stands still until told to run
 # make test       installs, builds, lints, runs every spec with its variants
 # make sim SEEDS=1..1000    the swarm         make soak    real sockets under load
-# make fuzz SECONDS=120     any bytes through the decoder
+# make fuzz SECONDS=120     any bytes through the decoder      make mutants   every known fault
 # make bench, make install PREFIX= DESTDIR=, make clean
 #
 # BUILD=folder builds elsewhere; SAN=1 with sanitizers; MUTANT=n with one fault of spec/mutants.md.
@@ -107,6 +107,20 @@ soak: deps
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/neap run spec/support/soak.lua
 
+# Every fault of spec/mutants.md, or some: make mutants N="301 302".
+mutants: deps
+	@$(MAKE) --no-print-directory -s -j2 all
+	@LUA_PATH='spec/?.lua;;' luajit spec/support/mutants.lua $(BUILD) $(N)
+
+# One of them: the file FROM, which stands for csrc/WHERE, with the other objects of the build.
+mutant:
+	@mkdir -p $(BUILD)/mutants/$(MUTANT)/lib/neap
+	@cp -al $(BUILD)/obj $(BUILD)/mutants/$(MUTANT)/ && cp $(BUILD)/neap $(BUILD)/mutants/$(MUTANT)/
+	@rm $(BUILD)/mutants/$(MUTANT)/obj/$(WHERE:.c=.o)
+	@$(CC) $(CFLAGS) -w -c -o $(BUILD)/mutants/$(MUTANT)/obj/$(WHERE:.c=.o) $(FROM)
+	@$(CC) -shared -o $(BUILD)/mutants/$(MUTANT)/lib/neap/core.so \
+	  $(OBJ:$(BUILD)/%=$(BUILD)/mutants/$(MUTANT)/%) -luv -ledit -ldl -lm
+
 # The decoder alone under libFuzzer, from the captures and vectors on; what it found new stays in
 # $(BUILD)/fuzz/found for the next time, what broke it in $(BUILD)/fuzz.
 $(BUILD)/fuzz/packet: spec/support/fuzz_packet.c $(wildcard csrc/base/*.[ch] csrc/core/*.[ch])
@@ -144,4 +158,4 @@ clean:
 
 -include $(patsubst csrc/%.c,$(BUILD)/obj/%.d,$(wildcard csrc/bench/*.c))
 
-.PHONY: bench all deps run repl test sim soak fuzz install clean
+.PHONY: mutants mutant bench all deps run repl test sim soak fuzz install clean

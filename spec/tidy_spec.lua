@@ -6,6 +6,7 @@
 -- checker.
 
 local lfs = require "lfs"
+local mutant_rows = require "support.mutant_rows"
 local reference = require "neap.reference"
 
 -- Files that read better longer, each with its reason.
@@ -395,6 +396,37 @@ describe("each layer", function()
         problems[#problems + 1] = source
       end
     end)
+    expect_none(problems)
+  end)
+end)
+
+describe("each fault of spec/mutants.md", function()
+  it("is where its row says, and has a spec", function()
+    local problems, listed = {}, {}
+    local function problem(row, what)
+      problems[#problems + 1] = ("%d, %s: %s"):format(row.n, row.where, what)
+    end
+    for _, row in ipairs(mutant_rows.read()) do
+      local text = text_of("csrc/" .. row.where)
+      if listed[row.n] then problem(row, "the number is taken") end
+      listed[row.n] = true
+      if row.was then
+        local at, why = mutant_rows.place(row, text)
+        if not at then problem(row, ("`%s` %s"):format(row.was, why)) end
+      elseif not text:find(("NEAP_IS_MUTANT(%d)"):format(row.n), 1, true) then
+        problem(row, "no NEAP_IS_MUTANT of this number")
+      end
+      for _, spec in ipairs(row.specs) do
+        if not lfs.attributes("spec/" .. spec .. ".lua") then problem(row, "no spec " .. spec) end
+      end
+    end
+    for _, path in ipairs(C) do
+      for n in text_of(path):gmatch "NEAP_IS_MUTANT%((%d+)%)" do
+        if not listed[tonumber(n)] then
+          problems[#problems + 1] = path .. " has no row for " .. n
+        end
+      end
+    end
     expect_none(problems)
   end)
 end)

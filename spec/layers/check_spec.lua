@@ -1,6 +1,8 @@
 -- The checkers: silent while promises are kept, and each loud about a layer that breaks one.
 
+local bit = require "bit"
 local build = require "support.build"
+local ffi = require "ffi"
 local group = require "support.group"
 local neap = require "neap"
 
@@ -22,6 +24,19 @@ liar("repeats", nth("twice", function(self, m)
   self:pass_up(self:clone(m))
   self:pass_up(m)
 end))
+liar("alters", nth("other", function(self, m)
+  ffi.cast("uint8_t *", m.m.body)[0] = 0
+  self:pass_up(m)
+end))
+liar("shortens", nth("less", function(self, m)
+  m.m.len = 1
+  self:pass_up(m)
+end))
+liar("empties", nth("", function(self, m)
+  m.m.marks = bit.bor(m.m.marks, 1) -- No body at all.
+  self:pass_up(m)
+end))
+liar("hurries", nth("slow", function(self, m) self:pass_up(self:clone(m)) end)) -- m is done with.
 liar("swaps", nth("late", function(self, m)
   if self.kept then
     self:pass_up(m)
@@ -96,6 +111,24 @@ describe("the checkers", function()
     assert.matches("of ann's %d+ multicasts #%d+ never came", g.sim:complaints()[1])
   end)
 
+  it("see unicasts that never come", function()
+    local g = group.new { stack = lying("loses", "check_stable") }
+    g.ann:send("first", { to = "bob" })
+    g.sim:run "1s"
+    g.ann:send("lost", { to = "bob" })
+    g.sim:run "1s"
+    assert.same({}, g.sim:complaints())
+    g.ann.stack.check_fifo:settled()
+    assert.matches("of ann's %d+ unicasts #%d+ never came", g.sim:complaints()[1])
+  end)
+
+  it("see bodies that come out otherwise", function()
+    assert.matches("4 bytes of ann came out as 1", complaints_of(lying("shortens", "frag"), "less"))
+    assert.matches("5 bytes of ann are other ones now", complaints_of(lying("alters", "frag"),
+      "other"))
+    assert.matches("ann sent an empty body", complaints_of(lying("empties", "frag"), ""))
+  end)
+
   it("see a message that comes twice", function()
     local stack = lying("repeats", "check_stable")
     assert.matches("of ann's multicasts #%d+ came again or late", complaints_of(stack, "twice"))
@@ -119,6 +152,15 @@ describe("the checkers", function()
       if ack_on == "completion" then g.sim:run "3s" end -- It could have been in a buffer.
       assert.matches("send 1 ended, and %a+ has not got it", table.concat(g.sim:complaints(), "\n"))
     end
+  end)
+
+  it("see a synchronous send that returns while a callback runs", function()
+    local g = group.new { stack = lying("hurries", "rsvp"), message = function(_, _, msg)
+      if msg.body == "slow" then neap.sleep "5s" end
+    end }
+    assert.is_true((g:call(function() return g.ann:send("slow", { rsvp = "delivery" }) end)))
+    assert.matches("send 1 ended, and %a+ is not done with it",
+      table.concat(g.sim:complaints(), "\n"))
   end)
 
   it("see a view that another member has otherwise", function()

@@ -1,6 +1,7 @@
 -- Silence is noticed in time, and nothing else is taken for it.
 
 local membership = require "support.membership"
+local neap = require "neap"
 
 local function fd(group, name) return group.channels[name].stack.fd_all end
 
@@ -96,6 +97,20 @@ describe("fd_all", function()
       end
       group:close()
     end)
+  end)
+
+  it("suspects nobody who is in no view", function()
+    local group = membership.group { latency = "1ms" }
+    group:join("ann", { message = function() neap.sleep "1h" end }):run "3s"
+    group:join("bob"):wait({ "ann", "bob" }, 1e9)
+    group.channels.bob:send "x" -- What ann's callback holds keeps bob known.
+    group:run("10ms").sim:pause "bob"
+    group:wait({ "ann" }, 10e9)
+    group.sim:resume "bob"
+    repeat group:run "1ms" until fd(group, "ann").strangers > 0
+    group:run "10s"
+    assert.equal(0, fd(group, "ann").suspects)
+    group:close()
   end)
 
   it("changes its pace at once, and never beats slower than four times a timeout", function()

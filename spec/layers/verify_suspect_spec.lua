@@ -66,6 +66,19 @@ describe("verify_suspect", function()
     group:close()
   end)
 
+  it("lets go of a suspect that is out of the view by the judgement of another", function()
+    local group = membership.group { latency = "1ms" }
+    group:form { "ann", "bob", "cho" }
+    verify(group, "bob").timeout = "1min"
+    group:kill "cho"
+    repeat group:run "10ms" until verify(group, "bob").trials == 1
+    group:wait({ "ann", "bob" }, 5e9)
+    assert.equal(0, verify(group, "bob").trials)
+    group:run "2min"
+    assert.equal(0, verify(group, "bob").confirmed)
+    group:close()
+  end)
+
   it("asks again when it was stopped while somebody was on trial", function()
     local group = membership.group { latency = "1ms" }
     group:form { "ann", "bob" }

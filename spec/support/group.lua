@@ -20,7 +20,11 @@ function group.new(options)
     g:join(name, options)
     g.sim:run "2s"
   end
-  for _, name in ipairs(g.names) do assert(#g[name]:view().members == #g.names, "not one view") end
+  for _, name in ipairs(g.names) do
+    if #g[name]:view().members ~= #g.names then
+      error("not one view\n" .. table.concat(g.sim:complaints(), "\n"))
+    end
+  end
   local faults = {}
   for _, key in ipairs(NETWORK) do faults[key] = options[key] end
   g.sim:set(faults)

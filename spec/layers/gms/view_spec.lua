@@ -52,6 +52,29 @@ describe("gms, views", function()
   end)
 end)
 
+describe("gms, a member that is out", function()
+  it("is not heard any more, though its messages come together with the view", function()
+    local group, late = membership.group { latency = "1ms" }, 0
+    group:form { "ann", "bob" }
+    group:join("cho", { message = function(msg)
+      local names = table.concat(group.channels.cho:view().members, " ")
+      if not names:find(msg.from, 1, true) then late = late + 1 end
+    end }):wait({ "ann", "bob", "cho" }, 1e9)
+    group.sim:cut { from = "bob", to = "ann" }
+    repeat group:run "10ms" until group.channels.ann.stack.verify_suspect.trials == 1
+    group.sim:pause "cho" -- What comes meanwhile is read in one go.
+    repeat group:run "100us" until group:view("ann"):match "{ann cho}" -- Bob is not told yet.
+    for i = 1, 10 do group.channels.bob:send(tostring(i)) end
+    group:run "10ms"
+    group.sim:resume "cho"
+    group:run "10ms"
+    assert.equal("ann|3 {ann cho}", group:view "cho")
+    assert.equal(10, group:gms("cho").outside)
+    assert.equal(0, late)
+    group:close()
+  end)
+end)
+
 describe("gms, a member that went apart with somebody who never heard of it", function()
   it("is told to let go, and comes back", function()
     membership.each_seed(5, function(seed)

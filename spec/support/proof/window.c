@@ -70,6 +70,7 @@ static void purge(struct neap_window *w, struct model *model, uint64_t seqno, bo
 static void compare(struct neap_window *w, struct model *model)
 {
   uint32_t stored = 0, waiting = 0;
+  neap_window_check(w);
   NEAP_ASSERT(w->low == model->low && w->hd == model->hd && w->high == model->high);
   for (uint64_t s = model->at + 1; s != model->high + 1; s++) {
     stored += *place(model, s) != NULL;
@@ -85,7 +86,6 @@ static void compare(struct neap_window *w, struct model *model)
   if (missing) /* Seqno 0 cannot be told from none. */
     NEAP_ASSERT(neap_window_missing(w, model->low, model->high) ==
                 (missing == model->high + 1 ? 0 : missing));
-  neap_window_check(w);
 }
 
 static void walk(uint64_t seed, uint64_t at)
