@@ -234,6 +234,7 @@ static void layer_make(struct neap_stack *stack, unsigned i, const struct neap_l
       layer->at[h] = stack->registry.slots[layer->slots[h]].at;
   }
   stack->layers[i] = layer;
+  if (spec->class->still) stack->stills |= (uint32_t)1 << i;
   set_attributes(layer, spec);
 }
 

@@ -69,8 +69,11 @@ static void busy(struct neap_channel *channel)
 
 static struct neap_row *row_add(struct neap_channel *channel)
 {
-  struct neap_row *row = calloc(1, sizeof *row);
+  struct neap_row *row = channel->spare;
+  channel->spare = NULL;
+  if (!row) row = malloc(sizeof *row);
   NEAP_ASSERT(row);
+  *row = (struct neap_row){0};
   if (channel->rows_last)
     channel->rows_last->next = row;
   else
@@ -117,7 +120,8 @@ bool neap_channel_next(struct neap_channel *channel, struct neap_row *row)
   *row = *first;
   row->next = NULL;
   if (row->inbox) row->inbox->allowed += row->count;
-  free(first);
+  free(channel->spare);
+  channel->spare = first;
   return true;
 }
 
@@ -330,6 +334,7 @@ void neap_channel_free(struct neap_channel *channel)
     if (row.note) neap_note_free(row.note);
   neap_link_remove(&channel->busy);
   spec_free(&channel->spec);
+  free(channel->spare);
   free(channel);
 }
 

@@ -63,6 +63,7 @@ struct neap_channel {
   char name[NEAP_NAME_MAX], cluster[NEAP_NAME_MAX];
   struct neap_stack_spec spec; /* kept for a rejoin; deep copy */
   struct neap_row *rows, *rows_last;
+  struct neap_row *spare;     /* a row to be used again, or NULL */
   struct neap_inbox **inboxes; /* by peer slot */
   uint32_t inboxes_room;
   uint64_t rx_bytes;          /* waiting in inboxes */

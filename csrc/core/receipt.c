@@ -193,12 +193,17 @@ void neap_receipts_release(struct neap_msg *m)
 void neap_movers_tell(struct neap_stack *stack)
 {
   struct neap_mover *mover;
+  struct neap_event event = {0}; /* It is large: once for all of them. */
   while ((mover = stack->moved)) {
     stack->moved = mover->next;
     if (!stack->moved) stack->moved_last = NULL;
     mover->queued = false;
     struct neap_layer *layer = mover->layer;
-    struct neap_event event = {.kind = mover->event, .origin = layer, .peer = mover->peer};
+    event.kind = mover->event;
+    event.origin = layer;
+    event.peer = mover->peer;
+    event.receipts = NULL;
+    event.tally = NULL;
     bool once = mover->event == NEAP_EVENT_FINISHED;
     if (once) {
       event.number = ((struct neap_done *)(void *)mover)->number;

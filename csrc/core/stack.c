@@ -162,8 +162,10 @@ bool neap_stack_turn(struct neap_stack *stack)
   while (left && done < TURN_BUDGET && !stack->closing) {
     if (stack->moved) neap_movers_tell(stack);
     if (!stack->pending) {
-      for (uint32_t i = 0; i < stack->count; i++)
-        if (stack->layers[i]->class->still) stack->layers[i]->class->still(stack->layers[i]);
+      for (uint32_t left_still = stack->stills; left_still; left_still &= left_still - 1) {
+        struct neap_layer *layer = stack->layers[__builtin_ctz(left_still)];
+        layer->class->still(layer);
+      }
       left = stack->pending || stack->moved;
     }
     if (left) done += sweep(stack);

@@ -105,6 +105,7 @@ struct neap_stack {
   struct neap_item *items;    /* pool of mailbox items */
   struct neap_event *events;  /* pool of events */
   uint32_t msgs_out, msgs_kept, items_out, events_out, movers_out;
+  uint32_t stills;            /* bit per layer whose class has `still` */
   uint64_t full;              /* bit per mailbox in `boxes` that is not empty */
   uint32_t pending;           /* items in mailboxes */
   bool foreground;            /* what waits was started by more than background work */

@@ -36,6 +36,8 @@ struct real {
   uint32_t closing;               /* handles whose memory libuv still uses */
   struct half *warm;              /* where something came last; NULL */
   uint32_t unlooked;              /* steps since the last look at the sockets */
+  uint32_t tries;                 /* yields before it blocks */
+  uint32_t vain;                  /* blocks until many tries may be worth it again */
   bool traffic;                   /* packets came since the loop last blocked */
   bool called;                    /* a watcher was called in this step */
   struct neap_real_counts counts;
@@ -58,6 +60,7 @@ struct half {
   int fd;
   uint32_t overflow; /* packets lost to a full buffer, as the kernel said last */
   uint32_t last_len; /* of the packet that came last */
+  uint32_t wanted;   /* packets to ask for at once */
   struct real_port *port;
 };
 

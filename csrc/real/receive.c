@@ -105,11 +105,13 @@ static void deliver(struct half *half, struct neap_slab *slab, const uint8_t *at
   } while (len);
 }
 
-/* How many to ask for at once: no more of the size that came last than are worth keeping warm. */
-static unsigned reads_wanted(uint32_t last)
+/* How many to ask for at once: as many as came last time, twice as many after a full call, and no
+ * more of the size that came last than are worth keeping warm. */
+static unsigned reads_wanted(const struct half *half)
 {
-  unsigned fit = last ? READ_BYTES / last : READS;
-  return fit < 1 ? 1 : fit < READS ? fit : READS;
+  unsigned fit = half->last_len ? READ_BYTES / half->last_len : READS;
+  unsigned most = fit < 1 ? 1 : fit < READS ? fit : READS;
+  return half->wanted < 1 ? 1 : half->wanted < most ? half->wanted : most;
 }
 
 void neap_real_read(struct half *half)
@@ -121,7 +123,7 @@ void neap_real_read(struct half *half)
   uint32_t bytes = 0;
   int got;
   do {
-    want = reads_wanted(half->last_len);
+    want = reads_wanted(half);
     prepare(real, &r, want);
     got = recvmmsg(half->fd, r.heads, want, MSG_DONTWAIT, NULL);
     if (got < 0) {
@@ -142,7 +144,9 @@ void neap_real_read(struct half *half)
       bytes += len;
     }
     packets += (unsigned)got;
-  } while (got == (int)want && packets < READ_PACKETS && bytes < READ_BYTES);
+    half->wanted = got == (int)want ? 2 * want : (unsigned)got;
+    /* A single one was asked for and came: whether there are more the next look will tell. */
+  } while (got == (int)want && want > 1 && packets < READ_PACKETS && bytes < READ_BYTES);
 }
 
 void neap_real_reads_free(struct real *real)
