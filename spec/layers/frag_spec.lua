@@ -24,9 +24,10 @@ describe("frag", function()
     local g = group.new { with = { frag = { frag_size = "1000B" } } }
     local sent = {}
     for _, len in ipairs { 0, 1, 999, 1000, 1001, 1999, 2000, 2001, 10000, 123457 } do
-      sent[#sent + 1] = body_of(len, #sent)
-      g.ann:send(sent[#sent], { to = "bob" })
-      g.ann:send(sent[#sent])
+      local body = body_of(len, #sent)
+      sent[#sent + 1] = body
+      g.ann:send(body, { to = "bob" })
+      g.ann:send(body)
     end
     g.sim:settle()
     local both = {}

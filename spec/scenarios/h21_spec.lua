@@ -55,8 +55,9 @@ local function story(mtu, piece)
   sim:spawn(function()
     for i, pair in ipairs(list) do
       for _, len in ipairs(pair) do
-        sent[#sent + 1] = body_of(len, #sent)
-        assert(ann:send(sent[#sent], { to = i % 2 == 0 and "bob" or nil }))
+        local body = body_of(len, #sent)
+        sent[#sent + 1] = body
+        assert(ann:send(body, { to = i % 2 == 0 and "bob" or nil }))
       end
       neap.sleep(i % 5 == 0 and "2ms" or "10us")
       if i % 20 == 0 then neap.sleep "20ms" end -- so that neither class runs far ahead

@@ -76,7 +76,8 @@ describe("gms, leaving", function()
       local goers, mask = {}, seed * 37 % 255 + 1
       for i, name in ipairs(EIGHT) do
         if bit.band(mask, bit.lshift(1, i - 1)) ~= 0 then
-          table.insert(goers, seed % 2 == 0 and 1 or #goers + 1, name)
+          local at = seed % 2 == 0 and 1 or #goers + 1
+          table.insert(goers, at, name)
         end
       end
       leaves({ seed = seed, jitter = "3ms" }, goers, seed % 3 == 0 and "1ms" or nil)
