@@ -13,7 +13,7 @@
 
 /* While packets flow an empty socket is read again, after a yield each time, before the loop
  * blocks: to be woken costs tens of microseconds, and who is woken for each packet never finds two.
- * Four tries always; 40, which take about 20 us on a core of one's own, if the last time something came
+ * Four tries always; 40, about 20 us on a core of one's own, if the last time something came
  * within SOON of the beginning of the wait, and not for a while after 40 were in vain. */
 #define SOON NEAP_US(50)
 enum { TRIES_FEW = 4, TRIES_MANY = 40, VAIN_PAUSE = 16 };
