@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Batches that wait in one mailbox grow together up to this: beyond it longer ones gain nothing. */
-enum { BATCH_MAX = 128, ITEMS_MAX = 1 << 20 };
+enum { BATCH_MAX = 64, ITEMS_MAX = 1 << 20 };
 
 /* ---- mailboxes ---- */
 

@@ -66,13 +66,14 @@ struct neap_arrival {
  * knows are skipped without a mark. */
 bool neap_packet_next(struct neap_packet *p, struct neap_msg *m, struct neap_arrival *arrival);
 
-/* The next messages of a list, as many as are alike: their addresses are the list's, and nothing
- * about them is worth an arrival.  Returns how many went into the batch. */
+/* The next messages of a list, as many as are alike, `most` at most: their addresses are the
+ * list's, and nothing about them is worth an arrival.  Returns how many went into the batch. */
 static inline uint32_t neap_packet_run(
-  struct neap_packet *p, const struct neap_arrivals *arrivals, struct neap_batch *batch)
+  struct neap_packet *p, uint32_t most, const struct neap_arrivals *arrivals,
+  struct neap_batch *batch)
 {
-  uint32_t count =
-    neap_patterns_run(p->patterns, &p->r, (uint32_t)p->left, arrivals, batch);
+  if (most > (uint32_t)p->left) most = (uint32_t)p->left;
+  uint32_t count = neap_patterns_run(p->patterns, &p->r, most, arrivals, batch);
   p->left -= (int32_t)count;
   return count;
 }

@@ -16,7 +16,7 @@
 /* Mailbox items per turn; the rest goes on after timers and sockets had their chance. */
 enum { TURN_BUDGET = 4096 };
 
-/* Mailbox items of one box per sweep: with batches of 128 these are some hundred kilobytes. */
+/* Mailbox items of one box per sweep: with batches of 64 these are some hundred kilobytes. */
 enum { SWEEP_ITEMS = 2 };
 
 static void pass_batch(struct neap_layer *layer, struct neap_batch *batch, bool up)

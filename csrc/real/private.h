@@ -20,7 +20,7 @@ enum { SMALL = 8192 };
 
 /* What is read from one socket before turns and timers have their chance, and the application gets
  * what came: more would only grow cold. */
-enum { READ_PACKETS = 64, READ_BYTES = 131072 };
+enum { READ_PACKETS = 64, READ_BYTES = 65536 };
 
 struct half;
 

@@ -9,6 +9,10 @@
 
 #include <stdio.h>
 
+/* Messages passed up at once: a packet may hold hundreds, and what a layer has touched should still
+ * be warm when the next one comes to it. */
+enum { BATCH = 64 };
+
 const struct neap_header neap_transport_headers[] = {
   NEAP_HEADER_ROW("tp", NEAP_P_TP, 60, neap_tp_head, "on every message: the group's name"),
   {0},
@@ -90,21 +94,32 @@ static bool read_next(
   return true;
 }
 
-/* Reads the messages of a packet whose head is good. */
-static void read_all(
-  struct neap_transport *t, struct neap_packet *p, struct neap_batch *batch, struct neap_slab *slab)
+/* Up, marked as background work if that is what sent them. */
+static void rise(struct neap_transport *t, struct neap_batch *batch, const struct neap_slab *slab)
+{
+  for (struct neap_msg *m = slab->background ? batch->first : NULL; m; m = m->next)
+    m->marks |= NEAP_BACKGROUND;
+  neap_pass_up(&t->layer, batch);
+}
+
+/* Reads the messages of a packet whose head is good, and passes them up in batches. */
+static void read_all(struct neap_transport *t, struct neap_packet *p, struct neap_slab *slab)
 {
   struct neap_peer *self = t->layer.stack->self, *from = NULL;
+  struct neap_batch batch = {0};
   if (p->bits & NEAP_PACKET_LIST && !neap_addr_none(&p->src)) from = sender_of(t, &p->src);
   if (from && from->self) from = NULL;
   struct neap_arrivals list = {from, neap_addr_none(&p->dest) ? NULL : self, slab};
   while (p->left > 0) {
-    if (from) t->received += neap_packet_run(p, &list, batch); /* Nearly all of a stream. */
-    if (p->left <= 0) break;
+    uint32_t run = from ? neap_packet_run(p, BATCH, &list, &batch) : 0;
+    t->received += run;
+    if (batch.count >= BATCH) rise(t, &batch, slab);
+    if (run == BATCH || p->left <= 0) continue; /* Nearly all of a stream. */
     struct neap_msg *m = neap_msg_arrived(from ? from : self, list.to, slab);
-    if (!read_next(t, p, batch, m)) return;
+    if (!read_next(t, p, &batch, m)) break;
   }
-  if (neap_left(&p->r)) t->bad[NEAP_FAULT_TRAILING]++;
+  if (!p->left && !p->r.fault && neap_left(&p->r)) t->bad[NEAP_FAULT_TRAILING]++;
+  rise(t, &batch, slab);
 }
 
 static bool readable(
@@ -127,7 +142,6 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
   uint32_t len, const struct neap_addr *from)
 {
   struct neap_stack *stack = t->layer.stack;
-  struct neap_batch batch = {0};
   struct neap_packet p;
 
   if (neap_addr_equal(from, &t->place)) {
@@ -137,13 +151,8 @@ void neap_transport_arrived(struct neap_transport *t, struct neap_slab *slab, co
   if (!readable(t, &p, at, len)) return;
   p.patterns = &t->reading;
   neap_patterns_rebase(&t->reading);
-  read_all(t, &p, &batch, slab);
-  if (slab->background) {
-    for (struct neap_msg *m = batch.first; m; m = m->next) m->marks |= NEAP_BACKGROUND;
-  } else {
-    stack->foreground = true;
-  }
-  neap_pass_up(&t->layer, &batch);
+  read_all(t, &p, slab);
+  if (!slab->background) stack->foreground = true;
   neap_stack_ready(stack);
 }
 
