@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void take(struct neap_pattern *p,
   if (!p->based) base(p, front, found->back);
   copy_slots(p, m);
   memcpy((uint8_t *)m + p->number_at, &found->number, sizeof found->number);
-  m->present = p->present;
+  m->present = p->put;
   m->flags = p->flags;
   m->type = NEAP_TYPE_BYTES;
   m->marks = m->stray_below = 0;
@@ -359,6 +359,7 @@ static void sort_slots(struct neap_pattern *p)
 /* Puts together what is used for each message. */
 static void finish(struct neap_pattern *p, uint64_t given)
 {
+  uint32_t kept = 0;
   mask_first(p->front_mask, p->front_len);
   mask_first(p->back_mask, p->back_len);
   mask_first(p->rest_mask, p->front_len - LEAD);
@@ -366,8 +367,10 @@ static void finish(struct neap_pattern *p, uint64_t given)
   uint32_t behind = p->back_len + LENGTH;
   p->need = p->front_len + NUMBER_MOST + (behind > 16 ? behind : 16);
   sort_slots(p);
+  p->put = p->present & ~given;
   for (uint32_t i = 0; i < p->slot_count; i++) {
     if (given >> p->slots[i].number & 1) continue;
+    p->slots[kept++] = p->slots[i];
     for (uint32_t w = 0; w < p->slots[i].count; w++) {
       uint32_t word = p->slots[i].first + w;
       if (!p->mask[word]) continue;
@@ -375,6 +378,7 @@ static void finish(struct neap_pattern *p, uint64_t given)
         p->mask[word], p->head[word] & p->mask[word], p->slots[i].at + 8 * w};
     }
   }
+  p->slot_count = (uint8_t)kept;
 }
 
 static bool learn(struct lesson *l, const struct neap_registry *registry, uint64_t given)

@@ -54,9 +54,9 @@ struct neap_pattern {
   uint8_t slot_count, slice_count, order_count, check_count;
   uint16_t flags;
   uint32_t front_len, back_len;
-  uint32_t need;      /* bytes that must be there to look at all of it by words */
-  uint32_t number_at; /* in the message */
-  uint64_t present;
+  uint32_t need;         /* bytes that must be there to look at all of it by words */
+  uint32_t number_at;    /* in the message */
+  uint64_t present, put; /* headers in the packet; those of them that a message read carries */
   uint64_t front[NEAP_PATTERN_WORDS + 2], back[NEAP_PATTERN_WORDS + 2]; /* as bytes of the wire */
   uint64_t rest[NEAP_PATTERN_WORDS + 2];              /* the front behind type, lead and flags */
   uint64_t front_mask[2], back_mask[2], rest_mask[2]; /* what of their first 16 bytes counts */
@@ -69,7 +69,9 @@ struct neap_pattern {
 
 /* What one side of a transport keeps. */
 struct neap_patterns {
-  uint64_t given; /* writing: slots that whoever writes fills with the same each time; a bit each */
+  /* Slots that are whoever reads or writes' own and the same each time, a bit each: written whether
+   * a message carries them or not, and not put on one that is read. */
+  uint64_t given;
   struct neap_pattern pattern[NEAP_PATTERNS];
   uint32_t used;           /* which matched last; the other one is learned anew */
   uint64_t missed_present; /* of the last message that went the long way: two alike are learned */
@@ -103,8 +105,7 @@ uint32_t neap_patterns_run(struct neap_patterns *patterns, struct neap_reader *r
 bool neap_patterns_read_rest(struct neap_patterns *patterns, struct neap_reader *r,
   struct neap_msg *m, uint16_t flags, uint8_t *order, uint8_t *count);
 
-/* Writes one message of a list if a pattern fits and there is room; else nothing is touched.  The
- * headers in `given` are written whether the message carries them or not. */
+/* Writes one message of a list if a pattern fits and there is room; else nothing is touched. */
 bool neap_patterns_write(
   struct neap_patterns *patterns, struct neap_writer *w, const struct neap_msg *m);
 

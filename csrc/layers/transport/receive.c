@@ -61,7 +61,7 @@ static inline void take(struct neap_transport *t, struct neap_batch *batch, stru
 {
   const struct neap_tp_head *head = neap_tp_head_get(m, &t->layer);
   if (head && head->flag) {
-    neap_patterns_forget(&t->reading); /* What is read by pattern is not looked at here. */
+    neap_patterns_forget(&t->reading);
     drop(m, &t->probes);
     return;
   }
@@ -77,6 +77,7 @@ static bool read_next(
   bool good = neap_packet_next(p, m, &arrival);
   enum neap_fault fault = good ? refuse(t, p, m, &arrival) : p->r.fault;
   if (!good || fault) {
+    neap_patterns_forget(&t->reading); /* What is read by pattern is not looked at like this. */
     drop(m, &t->bad[fault]);
     return false;
   }

@@ -269,7 +269,7 @@ void neap_transport_bundles_begin(struct neap_transport *t)
 {
   t->all_len = write_head(t, t->all, NULL);
   t->one_len = write_head(t, t->one, &t->layer.stack->self->addr);
-  t->writing.given = (uint64_t)1 << t->layer.slots[0]; /* Its own header is always the same. */
+  t->writing.given = t->reading.given = t->layer.heads; /* Its own header is always the same. */
 }
 
 void neap_transport_bundles_end(struct neap_transport *t)
