@@ -239,6 +239,7 @@ static const struct shape shapes[] = {
   FIELD(neap_class, down, "void *down")
   FIELD(neap_class, up, "void *up")
   FIELD(neap_class, event, "void *event")
+  FIELD(neap_class, ask, "void *ask")
   FIELD(neap_class, still, "void *still")
   FIELD(neap_class, may, "void *may")
   FIELD(neap_class, changed, "void *changed")

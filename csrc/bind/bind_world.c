@@ -134,7 +134,7 @@ static int stack_op(lua_State *L)
   int code = NEAP_CLOSED;
   NEAP_ASSERT(out);
   for (const struct neap_op *op = layer ? layer->class->ops : NULL; op && op->name; op++)
-    if (!strcmp(op->name, wanted)) code = op->run(layer, argument, out);
+    if (!strcmp(op->name, wanted)) code = neap_op_run(layer, op, argument, out);
   if (channel->stack) neap_stack_ready(channel->stack);
   neap_bind_leave(bind);
   lua_pushinteger(L, code);

@@ -251,6 +251,26 @@ void neap_ask_down(struct neap_layer *layer, struct neap_event *event)
   neap_event_down(layer, event);
 }
 
+/* ---- operations ---- */
+
+int neap_op_run(struct neap_layer *layer, const struct neap_op *op, const char *argument, char *out)
+{
+  struct neap_stack *stack = layer->stack;
+  if (!layer->class->ask || stack->turning || stack->paused) return op->run(layer, argument, out);
+  layer->class->ask(layer, op);
+  if (!stack->pending) return op->run(layer, argument, out); /* Nothing was asked. */
+  /* The turn may close it. */
+  stack->holders++;
+  bool left = neap_stack_turn(stack);
+  stack->holders--;
+  if (stack->closed) {
+    if (!stack->msgs_out && !stack->holders) neap_stack_bury(stack);
+    return NEAP_CLOSED;
+  }
+  if (left) neap_stack_ready(stack);
+  return op->run(layer, argument, out);
+}
+
 void neap_trouble(struct neap_layer *layer, struct neap_peer *peer, const char *format, ...)
 {
   struct neap_event event = {.kind = NEAP_EVENT_TROUBLE, .peer = neap_peer_ref(peer)};

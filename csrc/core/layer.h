@@ -28,6 +28,11 @@ struct neap_op {
   int (*run)(struct neap_layer *layer, const char *argument, char *out);
 };
 
+/* Runs it: 0, or a negative code.  If the class has `ask` that comes first, and a turn that brings
+ * the answers; not while a turn is running or the member is paused: then what was known counts. */
+int neap_op_run(
+  struct neap_layer *layer, const struct neap_op *op, const char *argument, char *out);
+
 /* Batches that a layer has nothing to do with pass it unseen: they go straight into the next
  * mailbox, if its own is empty, so the order stays.  Rising ones only if they carry none of its
  * headers.  While moves are traced every batch stops everywhere. */
@@ -51,6 +56,8 @@ struct neap_class {
   void (*down)(struct neap_layer *layer, struct neap_batch *batch);
   void (*up)(struct neap_layer *layer, struct neap_batch *batch);
   enum neap_verdict (*event)(struct neap_layer *layer, struct neap_event *event, bool up);
+  /* This operation is about to run: asks others, by queries, what it needs for it. */
+  void (*ask)(struct neap_layer *layer, const struct neap_op *op);
   /* The end of a turn, mailboxes empty: what was collected (a datagram) leaves now. */
   void (*still)(struct neap_layer *layer);
   /* May this set be?  0, or negative and `why`; changes nothing.  For rules a row cannot say. */

@@ -204,7 +204,9 @@ static void search_end(struct ping *p)
   struct neap_found *list = neap_found_new(count);
   neap_each_peer (&p->layer, k) {
     if (!is_found(p, k)) continue;
-    neap_found_add(list, (struct neap_found_row){k->peer, k->place, k->bits, k->members});
+    neap_found_add(
+      list, (struct neap_found_row){
+              .peer = k->peer, .place = k->place, .bits = k->bits, .members = k->members});
     neap_peer_release(&p->layer, k->peer);
   }
   p->searching = false;
