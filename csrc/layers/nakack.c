@@ -241,6 +241,9 @@ static enum neap_verdict nakack_event(struct neap_layer *layer, struct neap_even
   case NEAP_EVENT_STABLE:
     nakack_stable(n, digest);
     return NEAP_PASS;
+  case NEAP_EVENT_HELD_BACK:
+    nakack_held_back(n, event);
+    return NEAP_ANSWER;
   case NEAP_EVENT_TAIL:
     if (event->peer) return NEAP_PASS;
     event->flag = n->mode == NAKACK_ACK;

@@ -70,6 +70,8 @@ struct stream {
   bool member; /* it is in the view: what it has counts */
   bool heard;  /* it has reported since it came */
   uint64_t have;
+  uint64_t have_at; /* when that moved last */
+  bool spoke;       /* it said so itself: `stable` only knows what all have */
 };
 
 /* An answered seqno, for the hold-off. */
@@ -119,6 +121,7 @@ struct nakack {
   struct neap_timer mode_timer;
 
   /* tail */
+  uint64_t owing_at; /* since then not everybody has everything; 0: all have */
   uint64_t last_sent, mean_gap; /* when; smoothed, 0 at the beginning of a burst */
   uint64_t rounds;              /* announcements since the last send */
   uint64_t bytes_since;         /* sent since bytes last brought about an announcement */
@@ -249,6 +252,8 @@ void nakack_forget(struct nakack *n, struct stream *s);
 
 /* show.c */
 int nakack_windows(struct neap_layer *layer, const char *argument, char *out);
+/* Answers HELD_BACK: who does not have all of our stream, as far as we know. */
+void nakack_held_back(const struct nakack *n, struct neap_event *event);
 void nakack_check(const struct neap_layer *layer);
 
 #endif

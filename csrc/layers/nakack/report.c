@@ -50,6 +50,7 @@ void nakack_applied(struct nakack *n, struct stream *s)
   uint64_t position = nakack_position(s);
   nakack_caught_up(n);
   if (s == n->own) {
+    s->have_at = neap_now(&n->layer);
     nakack_purge(n);
   } else if (s->report_at && !nakack_after(s->report_at, position)) {
     nakack_report(n, s);
@@ -84,6 +85,14 @@ static void settled_down(struct nakack *n)
   nakack_tail_check(n);
 }
 
+/* It never has less. */
+static void has(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  if (!nakack_after(seqno, s->have)) return;
+  s->have = seqno;
+  s->have_at = neap_now(&n->layer);
+}
+
 void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno)
 {
   if (nakack_after(seqno, n->own->win.high)) {
@@ -91,9 +100,9 @@ void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno)
     return;
   }
   bool first = !s->heard, least = s->have == n->others;
-  s->heard = true;
+  s->heard = s->spoke = true;
   if (!first && !nakack_after(seqno, s->have)) return;
-  if (nakack_after(seqno, s->have)) s->have = seqno;
+  has(n, s, seqno);
   if (first || least || n->turn) settled_down(n);
 }
 
@@ -126,7 +135,8 @@ void nakack_stable(struct nakack *n, const struct neap_digest *digest)
     neap_each_peer (&n->layer, m) {
       if (!m->member) continue;
       m->heard = true;
-      if (nakack_after(row->delivered, m->have)) m->have = row->delivered;
+      m->spoke &= !nakack_after(row->delivered, m->have);
+      has(n, m, row->delivered);
     }
     settled_down(n);
   }

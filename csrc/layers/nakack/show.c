@@ -30,6 +30,30 @@ int nakack_windows(struct neap_layer *layer, const char *argument, char *out)
   return 0;
 }
 
+/* A member that has not all of our stream, and since when it has not moved. */
+static void laggard(const struct nakack *n, struct neap_event *event, const struct stream *s)
+{
+  bool own = s == n->own;
+  uint64_t position = own ? s->run->applied : s->have;
+  if (!nakack_after(event->number, position)) return;
+  uint64_t since = nakack_most(s->have_at, n->owing_at);
+  neap_found_add(event->found, (struct neap_found_row){.peer = neap_peer_ref(s->peer),
+                                 .bits = own || s->spoke,
+                                 .number = position,
+                                 .time = neap_now(&n->layer) - since});
+}
+
+void nakack_held_back(const struct nakack *n, struct neap_event *event)
+{
+  const struct neap_view *view = n->layer.view;
+  event->number = n->own->win.high;
+  event->found = neap_found_new(view ? view->count : 0);
+  for (uint32_t i = 0; view && i < view->count; i++) {
+    const struct stream *s = neap_peer_state_have(&n->layer, view->members[i]);
+    if (s && s->known) laggard(n, event, s);
+  }
+}
+
 /* ---- beliefs ---- */
 
 /* Walking large windows each turn would take longer than everything else: now and then. */

@@ -90,6 +90,7 @@ void nakack_tail_sent(struct nakack *n, uint64_t bytes)
   n->last_sent = now;
   n->rounds = 0;
   if (!nakack_tail_due(n)) return;
+  if (!n->owing_at) n->owing_at = now;
   neap_timer_sooner(&n->layer, &n->tail, first_pause(n));
 
   n->bytes_since += bytes;
@@ -112,10 +113,12 @@ void nakack_tail_view(struct nakack *n)
 /* Stops when all have everything; begins when somebody has to be asked now. */
 void nakack_tail_check(struct nakack *n)
 {
-  if (!nakack_tail_due(n))
+  if (!nakack_tail_due(n)) {
     neap_timer_stop(&n->tail);
-  else if (!n->tail.armed && nakack_wants_report(n))
+    n->owing_at = 0;
+  } else if (!n->tail.armed && nakack_wants_report(n)) {
     neap_timer_start(&n->layer, &n->tail, first_pause(n));
+  }
 }
 
 /* Somebody says how far its stream goes. */
