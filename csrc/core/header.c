@@ -82,3 +82,43 @@ uint32_t neap_fields_size(const struct neap_field *fields, unsigned count, const
       size += neap_form_size(fields[n].form, (const uint8_t *)head + fields[n].at);
   return size;
 }
+
+/* ---- fields that are numbers ---- */
+
+/* The forms that are numbers; all others have no size here. */
+static const struct {
+  uint8_t size;
+  bool sign;
+} numbers[NEAP_FORM_COUNT] = {
+  [NEAP_FORM_i8] = {1, true},
+  [NEAP_FORM_u8] = {1, false},
+  [NEAP_FORM_i16] = {2, true},
+  [NEAP_FORM_u16] = {2, false},
+  [NEAP_FORM_i32] = {4, true},
+  [NEAP_FORM_u32] = {4, false},
+  [NEAP_FORM_i64] = {8, true},
+  [NEAP_FORM_flag] = {1, false},
+  [NEAP_FORM_cint] = {4, false},
+  [NEAP_FORM_clong] = {8, false},
+};
+
+bool neap_field_is_number(unsigned form)
+{
+  return numbers[form].size != 0;
+}
+
+int64_t neap_field_number(const struct neap_field *field, const void *head)
+{
+  const void *at = (const char *)head + field->at;
+  bool sign = numbers[field->form].sign;
+  switch (numbers[field->form].size) {
+  case 1:
+    return sign ? *(const int8_t *)at : *(const uint8_t *)at;
+  case 2:
+    return sign ? *(const int16_t *)at : *(const uint16_t *)at;
+  case 4:
+    return sign ? *(const int32_t *)at : (int64_t) * (const uint32_t *)at;
+  default:
+    return *(const int64_t *)at;
+  }
+}

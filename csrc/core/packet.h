@@ -113,6 +113,9 @@ enum { NEAP_PACKET_SINGLE = 3 + 2 * 24 };
 void neap_header_read(struct neap_reader *r, const struct neap_header *header, void *head);
 void neap_header_write(struct neap_writer *w, const struct neap_header *header, const void *head);
 bool neap_field_present(const struct neap_field *field, const void *head);
+/* The value of a field whose form is a number. */
+bool neap_field_is_number(unsigned form);
+int64_t neap_field_number(const struct neap_field *field, const void *head);
 
 /* The struct is zeroed before reading: fields that are not there are 0 and none. */
 void neap_fields_read(

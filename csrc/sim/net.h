@@ -109,16 +109,10 @@ struct log_row {
 };
 
 struct rule {
+  struct neap_rule rule;
   uint32_t id;
   uint8_t act;
   bool cleared;
-  struct neap_random random;
-  uint64_t times, hits, by;
-  double probability;
-  char *from, *to, *layer, *body; /* NULL: any */
-  size_t body_len;
-  struct neap_rule_row *fields; /* what has to fit one header; texts are the rule's */
-  uint32_t field_count;
 };
 
 struct sim {
@@ -236,9 +230,6 @@ struct reading {
 bool neap_sim_read(struct sim *sim, struct reading *reading, const uint8_t *bytes, uint32_t len);
 /* The next message, valid until the one after; NULL at the end and where it cannot be read. */
 const struct neap_msg *neap_sim_read_next(struct sim *sim, struct reading *reading);
-/* The value of a field whose form is a number. */
-bool neap_sim_is_number(unsigned form);
-int64_t neap_sim_number(const struct neap_field *field, const void *head);
 
 /* ---- rule.c ---- */
 

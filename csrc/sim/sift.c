@@ -78,7 +78,7 @@ static void sift(struct sifting *s, const struct neap_msg *m)
   const struct rule *rule = neap_sim_rule_hit(s->sim, s->packet->from, s->to->host, m);
   if (rule && rule->act == NEAP_RULE_DELAY) s->sim->counts.delayed++;
   if (rule && rule->act == NEAP_RULE_DUPLICATE) s->sim->counts.duplicated++;
-  if (rule && rule->act != NEAP_RULE_DROP) fly_alone(s, rule->by);
+  if (rule && rule->act != NEAP_RULE_DROP) fly_alone(s, rule->rule.by);
   if (rule && rule->act != NEAP_RULE_DUPLICATE) {
     part(s);
   } else if (s->slab && !NEAP_IS_MUTANT(204)) {

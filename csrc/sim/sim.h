@@ -17,6 +17,7 @@
 
 #include "core/attr.h"
 #include "core/registry.h"
+#include "core/rule.h"
 #include "core/world.h"
 
 struct neap_sim_options {
@@ -62,17 +63,7 @@ void neap_sim_heal(struct neap_world *world);
 
 enum neap_rule_act { NEAP_RULE_DROP, NEAP_RULE_DELAY, NEAP_RULE_DUPLICATE };
 
-/* One row of a rule.  Reserved names: from, to (members), layer (whose header), body (bytes), times
- * (how often it may hit), probability, by (delay: how long; duplicate: the copy's lateness).  Every
- * other name is a field of a header, and all fields must fit one header of the message.  `type` may
- * be given by name: "msg", "xmit_req", "view"; an address by the name of a member. */
-struct neap_rule_row {
-  const char *name;
-  const char *text; /* NULL: `number` */
-  size_t len;       /* of text */
-  double number;
-};
-
+/* Rows as core/rule.h has them; `by` is how long a message is delayed, or how late its copy is. */
 struct neap_rule_rows {
   enum neap_rule_act act;
   const struct neap_rule_row *rows;
