@@ -71,7 +71,6 @@ struct stream {
   bool heard;  /* it has reported since it came */
   uint64_t have;
   uint64_t have_at; /* when that moved last */
-  bool spoke;       /* it said so itself: `stable` only knows what all have */
 };
 
 /* An answered seqno, for the hold-off. */

@@ -100,7 +100,7 @@ void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno)
     return;
   }
   bool first = !s->heard, least = s->have == n->others;
-  s->heard = s->spoke = true;
+  s->heard = true;
   if (!first && !nakack_after(seqno, s->have)) return;
   has(n, s, seqno);
   if (first || least || n->turn) settled_down(n);
@@ -135,7 +135,6 @@ void nakack_stable(struct nakack *n, const struct neap_digest *digest)
     neap_each_peer (&n->layer, m) {
       if (!m->member) continue;
       m->heard = true;
-      m->spoke &= !nakack_after(row->delivered, m->have);
       has(n, m, row->delivered);
     }
     settled_down(n);

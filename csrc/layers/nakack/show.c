@@ -30,7 +30,8 @@ int nakack_windows(struct neap_layer *layer, const char *argument, char *out)
   return 0;
 }
 
-/* A member that has not all of our stream, and since when it has not moved. */
+/* A member that has not all of our stream, and since when it has not moved.  Where nobody is asked
+ * for reports only what all have is known. */
 static void laggard(const struct nakack *n, struct neap_event *event, const struct stream *s)
 {
   bool own = s == n->own;
@@ -38,7 +39,7 @@ static void laggard(const struct nakack *n, struct neap_event *event, const stru
   if (!nakack_after(event->number, position)) return;
   uint64_t since = nakack_most(s->have_at, n->owing_at);
   neap_found_add(event->found, (struct neap_found_row){.peer = neap_peer_ref(s->peer),
-                                 .bits = own || s->spoke,
+                                 .bits = own || nakack_wants_report(n),
                                  .number = position,
                                  .time = neap_now(&n->layer) - since});
 }
