@@ -12,8 +12,8 @@
 
 #include "core/window.h"
 
-/* 8192 numbers are a payload of 1 kB: it fits every packet. */
-enum { NEAP_SEQNOS_MAX = 8192 };
+/* 2048 numbers are a payload of 271 bytes: it fits the smallest packet, of 512 bytes. */
+enum { NEAP_SEQNOS_MAX = 2048 };
 
 /* Makes what is missing in `from` .. `to` the body of `m`, at most `width` numbers from the first
  * one on.  Returns the last number that was looked at, or `from - 1` when nothing is missing. */

@@ -81,8 +81,16 @@ static const struct neap_attr nakack_attrs[] = {
     .live = NEAP_NOW, .doc = "The longest stretch that one request covers; more takes several."},
   {NEAP_PARAM, "use_mcast_xmit", AT(use_mcast_xmit), "", 1, .type = NEAP_BOOL, .live = NEAP_NOW,
     .doc = "Multicast a message again when three or more ask for it; else each gets a copy."},
-  {NEAP_PARAM, "use_mcast_xmit_req", AT(use_mcast_xmit_req), "", 0, .type = NEAP_BOOL,
-    .live = NEAP_NOW, .doc = "Ask by multicast, so that others who lack the same need not ask."},
+  {NEAP_PARAM, "use_mcast_xmit_req", AT(use_mcast_xmit_req), "", NAKACK_ASK_AUTO, NAKACK_ASK_ONE,
+    NAKACK_ASK_AUTO, .type = NEAP_CHOICE, .choices = "off on auto", .live = NEAP_NOW,
+    .doc = "Ask by multicast, so that others who lack the same need not ask. auto: in views of 32 "
+           "Neap members or more."},
+  {NEAP_PARAM, "xmit_from_random_member", AT(xmit_from_random_member), "", 0, .type = NEAP_BOOL,
+    .live = NEAP_NOW,
+    .doc = "Ask any member, not the sender alone. Each member then keeps what it has got until it "
+           "is stable, a window of each sender at most; set to false, that is freed at once."},
+  {NEAP_PARAM, "first_seqno", AT(first_seqno), "seqno", 1, 1, UINT64_MAX / 2 + 1,
+    .doc = "Of each member's first multicast, the same at all members: to see large numbers."},
   {NEAP_PARAM, "become_server_queue_size", AT(early_max), "messages", 50, 0, 1024, .live = NEAP_NOW,
     .doc = "Messages that may wait for the first view; the others come again. 0: none waits."},
 
@@ -93,6 +101,8 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_GAUGE, "window_used", AT(window_used), "bytes", .doc = "Of own multicasts that are kept."},
   {NEAP_GAUGE, "window_stored", AT(window_stored), "messages", .doc = "Own multicasts kept."},
   {NEAP_GAUGE, "waiting", AT(waiting), "messages", .doc = "Arrived, and wait behind a gap."},
+  {NEAP_GAUGE, "copies", AT(copies), "messages",
+    .doc = "Others' multicasts that are kept for members who ask."},
   {NEAP_GAUGE, "repair_time", AT(repair_time), "ns",
     .doc = "From noticing that a message is missing until it is here; smoothed."},
   {NEAP_GAUGE, "early", AT(early_count), "messages", .doc = "Wait for the first view."},
@@ -115,6 +125,8 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_COUNTER, "xmit_rsps_multicast", AT(rsps_mcast), "messages", .doc = "Of these, to all."},
   {NEAP_COUNTER, "xmit_rsps_received", AT(rsps_received), "messages",
     .doc = "Sent again to this member alone."},
+  {NEAP_COUNTER, "xmit_rsps_others", AT(rsps_others), "messages",
+    .doc = "Others' multicasts, sent again from here."},
   {NEAP_COUNTER, "xmit_spared", AT(spared), "seqnos",
     .doc = "Requests and answers left out because one was on its way."},
   {NEAP_COUNTER, "xmit_not_found", AT(not_found), "messages",
@@ -187,6 +199,7 @@ static int nakack_open(struct neap_layer *layer, struct neap_trail *trail)
   struct nakack *n = (struct nakack *)layer;
   (void)trail;
   n->own = nakack_start(n, neap_self(layer), 0);
+  n->current_seqno = n->current_low = n->own->win.high;
   n->others = UINT64_MAX;
   n->mode = (uint8_t)n->retransmission;
   n->epoch = n->mode_due = n->mode != NAKACK_NAK; /* A stream begins in nak mode. */
@@ -226,11 +239,16 @@ static enum neap_verdict nakack_event(struct neap_layer *layer, struct neap_even
     return NEAP_PASS;
   case NEAP_EVENT_DIGEST_GET:
     event->digest = nakack_digest(n, event->peer);
+    event->flag = nakack_whole(n);
     return NEAP_ANSWER;
   case NEAP_EVENT_DIGEST_SET:
   case NEAP_EVENT_DIGEST_MERGE:
   case NEAP_EVENT_DIGEST_OVERWRITE:
-    nakack_digest_set(n, digest, event->kind);
+    nakack_digest_set(n, event);
+    return NEAP_STOP;
+  case NEAP_EVENT_DIGEST_COMMIT:
+  case NEAP_EVENT_DIGEST_ABORT:
+    nakack_await_over(n, event->kind == NEAP_EVENT_DIGEST_ABORT);
     return NEAP_STOP;
   case NEAP_EVENT_HOLD:
     nakack_hold(n, event->number, digest ? neap_digest_ref(digest) : nakack_digest(n, NULL));
@@ -277,6 +295,10 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
   } else if (attr->at == AT(window_bytes) || attr->at == AT(window_messages)) {
     size_window(n);
     nakack_publish(n);
+  } else if (attr->at == AT(xmit_from_random_member) && !n->xmit_from_random_member) {
+    struct stream *s;
+    neap_each_peer (layer, s)
+      if (s->known && s != n->own) nakack_drop_copies(n, s, s->win.hd);
   }
   nakack_tail_check(n);
 }
@@ -304,7 +326,8 @@ const struct neap_class neap_nakack = {
   .name = "nakack",
   .doc = "Multicasts arrive, once, in their sender's order, in nak or ack mode.",
   .needs = "multicast unicast",
-  .hears = "view stable(retransmission=nak,resend_last_seqno_max_times!=0,force=false)",
+  .hears = "view stable(retransmission=nak,resend_last_seqno_max_times!=0,force=false) "
+           "stable(xmit_from_random_member=true)",
   .gives = "mcast_reliable mcast_fifo digest",
   .size = sizeof(struct nakack),
   .peer_size = sizeof(struct stream),

@@ -30,9 +30,25 @@ enum { PATIENCE_MOST = 6, USEFUL = 8 };
 
 /* ---- requests ---- */
 
+/* All members hear it, and whoever lacks the same need not ask. */
+static bool ask_all(const struct nakack *n)
+{
+  if (n->use_mcast_xmit_req != NAKACK_ASK_AUTO) return n->use_mcast_xmit_req == NAKACK_ASK_ALL;
+  return n->all_ours && n->layer.view && n->layer.view->count >= NAKACK_CROWD;
+}
+
+/* The sender, or any member, which may have a copy.  Each request goes to another one. */
+static struct neap_peer *whom(struct nakack *n, const struct stream *s)
+{
+  const struct neap_view *view = n->layer.view;
+  if (!n->xmit_from_random_member || !view) return s->peer;
+  struct neap_peer *any = view->members[neap_chance_below(&n->layer, view->count)];
+  return any->self || !any->generation ? s->peer : any;
+}
+
 static uint64_t request(struct nakack *n, struct stream *s, uint64_t from, uint64_t to)
 {
-  struct neap_peer *to_whom = n->use_mcast_xmit_req ? NULL : s->peer;
+  struct neap_peer *to_whom = ask_all(n) ? NULL : whom(n, s);
   struct neap_msg *m = neap_msg_own(&n->layer, to_whom, NEAP_OOB | NEAP_NO_FC);
   *neap_nak_head_put_form(m, &n->layer, nakack_form(s->mode)) =
     (struct neap_nak_head){.type = NEAP_NAK_XMIT_REQ, .sender = s->peer->addr};
@@ -82,7 +98,7 @@ static void repeat_later(struct nakack *n, struct stream *s)
 /* Of what is missing, the part that there would be room for. */
 static uint64_t in_reach(const struct nakack *n, const struct stream *s)
 {
-  uint64_t most = s->win.low + 2 * n->window_messages;
+  uint64_t most = s->win.hd + 2 * n->window_messages;
   return nakack_after(s->told, most) ? most : s->told;
 }
 
@@ -266,6 +282,7 @@ void nakack_gone(struct nakack *n, struct stream *s, uint64_t low)
   s->stopped = true;
   neap_timer_stop(&s->gap);
   neap_timer_stop(&s->again);
+  if (n->awaits) return; /* Another state may bring it. */
   char name[NEAP_ADDR_TEXT];
   neap_trouble(&n->layer, s->peer, "%.32s no longer has %llu..%llu of its stream",
     neap_peer_text(s->peer, name), (unsigned long long)(s->win.hd + 1), (unsigned long long)low);

@@ -29,7 +29,11 @@ enum {
   NAKACK_RECENT = 1024,        /* answered seqnos that are remembered for their hold-off */
   NAKACK_MENDED = 64,          /* answers that are remembered of each stream */
   NAKACK_ROUND = 2,            /* requests to one sender at once; the rest at the next round */
+  NAKACK_CROWD = 32,           /* members from which on requests go to all, if not told otherwise */
 };
+
+/* use_mcast_xmit_req */
+enum { NAKACK_ASK_ONE, NAKACK_ASK_ALL, NAKACK_ASK_AUTO };
 
 /* One member: its stream as it comes in, and what it has of ours. */
 struct stream {
@@ -37,8 +41,11 @@ struct stream {
   bool known; /* its window is there */
   struct neap_window win;
   struct neap_receipts *run;
-  uint64_t cap;   /* holds: what may be reported at most */
-  uint32_t epoch; /* of its mode, as consumed */
+  uint64_t cap;     /* holds: what may be reported at most */
+  uint64_t said;    /* the most that was ever told of it, in a report or a digest */
+  uint64_t back_at; /* rewound for a state: so far it had been applied; 0: it was not */
+  uint64_t kept;    /* bytes of bodies that are kept for others though they have risen */
+  uint32_t epoch;   /* of its mode, as consumed */
   uint8_t mode;
 
   /* what is missing */
@@ -76,6 +83,7 @@ struct stream {
 /* An answered seqno, for the hold-off. */
 struct answer {
   uint64_t seqno, at;
+  uint32_t stream;        /* slot + 1 of its sender */
   uint32_t first, second; /* slots + 1 of those who got it to themselves */
   bool all;               /* it went to everybody */
 };
@@ -90,14 +98,16 @@ struct nakack {
   /* params */
   uint64_t retransmission, mode_timeout, xmit_interval, announce_delay, gap_delay, ack_delay;
   uint64_t window_bytes, window_messages, max_times, announce_bytes, list_max, early_max;
-  bool use_mcast_xmit, use_mcast_xmit_req, force;
+  uint64_t use_mcast_xmit_req, first_seqno;
+  bool use_mcast_xmit, xmit_from_random_member, force;
   /* gauges */
   uint64_t current_seqno, current_low, mode_pending, window_used, window_stored, waiting,
     repair_time;
-  uint64_t early_count, holds_count;
+  uint64_t early_count, holds_count, copies;
   /* counters */
   uint64_t sent, received, purged, announced, announcements, toggles, modes, settled;
-  uint64_t reqs_sent, reqs_received, asked, rsps_sent, rsps_received, rsps_mcast, spared, not_found;
+  uint64_t reqs_sent, reqs_received, asked, rsps_sent, rsps_received, rsps_mcast, rsps_others,
+    spared, not_found;
   uint64_t repaired, duplicates, needless, purged_sent, purged_received;
   uint64_t dropped_full, dropped_far, dropped_early, strangers, malformed;
   uint64_t acks_sent, acks_received, acks_foreign, stable_wanted;
@@ -107,6 +117,9 @@ struct nakack {
   uint8_t mode;         /* of the own stream */
   uint32_t epoch;
   bool mode_due; /* the others have not been told: there was nobody to follow */
+
+  bool awaits; /* a state: what has risen counts as stored, and is reported as such */
+  bool caught; /* it was said that all is stored which was reported before */
 
   /* who has what of the own stream */
   uint64_t others;                 /* the least that any other member has; UINT64_MAX when alone */
@@ -120,7 +133,7 @@ struct nakack {
   struct neap_timer mode_timer;
 
   /* tail */
-  uint64_t owing_at; /* since then not everybody has everything; 0: all have */
+  uint64_t owing_at;            /* since then not everybody has everything; 0: all have */
   uint64_t last_sent, mean_gap; /* when; smoothed, 0 at the beginning of a burst */
   uint64_t rounds;              /* announcements since the last send */
   uint64_t bytes_since;         /* sent since bytes last brought about an announcement */
@@ -159,10 +172,17 @@ static inline uint8_t nakack_form(uint8_t mode)
   return mode == NAKACK_ACK ? NEAP_NAK_FORM_4 : NEAP_NAK_FORM_2;
 }
 
-/* What may be said of a stream: applied, but not beyond what a digest promised. */
-static inline uint64_t nakack_position(const struct stream *s)
+/* Where this member is in a stream: what it has applied.  One that waits for a state applies
+ * nothing; what has risen is kept above until the state is there, so it counts (protocols 1). */
+static inline uint64_t nakack_reached(const struct nakack *n, const struct stream *s)
 {
-  return nakack_least(s->run->applied, s->cap);
+  return n->awaits && s != n->own ? s->win.hd : s->run->applied;
+}
+
+/* What may be said of it: not beyond what a digest promised. */
+static inline uint64_t nakack_position(const struct nakack *n, const struct stream *s)
+{
+  return nakack_least(nakack_reached(n, s), s->cap);
 }
 
 /* Something is missing of this stream. */
@@ -184,6 +204,8 @@ void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
 void nakack_receive(struct nakack *n, struct neap_batch *batch);
 void nakack_early(struct nakack *n);     /* the first view is there */
 void nakack_caught_up(struct nakack *n); /* the application has taken something */
+/* Copies up to `to` are needed no more. */
+void nakack_drop_copies(struct nakack *n, struct stream *s, uint64_t to);
 neap_fire nakack_room_fire;
 
 /* gaps.c */
@@ -239,9 +261,16 @@ neap_fire nakack_mode_fire;
 
 /* digest.c */
 struct neap_digest *nakack_digest(struct nakack *n, struct neap_peer *one);
-void nakack_digest_set(struct nakack *n, const struct neap_digest *digest, unsigned kind);
+void nakack_digest_set(struct nakack *n, const struct neap_event *event);
+/* Is everything applied that was reported? */
+bool nakack_whole(const struct nakack *n);
 void nakack_hold(struct nakack *n, uint64_t number, struct neap_digest *digest);
 void nakack_release(struct nakack *n, uint64_t number);
+/* Of a member that waits for a state: is there what it had reported before?  And: it waits no more,
+ * because the state is there or will not come. */
+void nakack_catch(struct nakack *n);
+void nakack_risen(struct nakack *n);
+void nakack_await_over(struct nakack *n, bool aborted);
 uint64_t nakack_cap(const struct nakack *n, const struct neap_peer *peer);
 
 /* views.c */

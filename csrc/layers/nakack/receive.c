@@ -80,6 +80,12 @@ static void stored(struct nakack *n, struct neap_msg *m, bool whole, bool fresh)
     });
 }
 
+/* Rises a second time, because a state has to come first. */
+static bool replayed(const struct stream *s, uint64_t seqno)
+{
+  return s->back_at && !nakack_after(seqno, s->back_at);
+}
+
 /* Hands up what is next; the receipt comes back when everything made from it is done. */
 static void deliver(struct nakack *n, struct stream *s, struct neap_msg *m, struct neap_batch *out)
 {
@@ -93,21 +99,53 @@ static void deliver(struct nakack *n, struct stream *s, struct neap_msg *m, stru
     nakack_consume(n, s, m, seqno);
     return;
   }
+  if (replayed(s, seqno)) m->marks |= NEAP_REPLAYED;
   neap_receipt_give(s->run, m, seqno);
   s->fresh += m->len;
   n->handed += m->len;
   neap_put(out, m);
 }
 
+/* It stays for others who ask; what rises is another descriptor of it. */
+static struct neap_msg *copied(struct nakack *n, struct stream *s, struct neap_msg *m)
+{
+  struct neap_msg *up = neap_msg_clone(m);
+  uint8_t form = neap_nak_head_form(m, &n->layer);
+  neap_nak_head_put_form(m, &n->layer, form)->type = NEAP_NAK_MSG; /* It may have risen before. */
+  s->kept += m->len;
+  n->copies++;
+  return up;
+}
+
+void nakack_drop_copies(struct nakack *n, struct stream *s, uint64_t to)
+{
+  struct neap_window *w = &s->win;
+  uint64_t low = w->low, bytes = w->bytes;
+  neap_window_purge(w, nakack_least(to, w->hd), false);
+  n->copies -= w->low - low;
+  s->kept -= bytes - w->bytes;
+}
+
+/* More than a window of copies is more than anybody can lack. */
+static void trim(struct nakack *n, struct stream *s)
+{
+  const struct neap_window *w = &s->win;
+  while (s->kept > n->bound_bytes || w->hd - w->low > n->window_messages)
+    nakack_drop_copies(n, s, w->low + 1);
+}
+
 /* What has just come, and what waited for it, rises. */
 static void run_on(struct nakack *n, struct stream *s, struct neap_batch *out)
 {
   struct neap_msg *m;
-  for (bool fresh = true; (m = neap_window_next(&s->win, false)); fresh = false) {
+  bool keep = n->xmit_from_random_member;
+  for (bool fresh = true; (m = neap_window_next(&s->win, keep)); fresh = false) {
     n->waiting--;
+    if (keep) m = copied(n, s, m);
     stored(n, m, true, fresh);
     deliver(n, s, m, out);
   }
+  if (keep) trim(n, s);
   if (s->gap.armed || s->again.armed) nakack_moved(n, s);
 }
 
@@ -128,18 +166,24 @@ static void overtake(
   neap_nak_head_put_form(copy, &n->layer, form)->type = RISEN;
   keep(n, s, copy, seqno);
   if (seqno != s->win.hd + 1) stored(n, m, false, true);
+  if (replayed(s, seqno)) m->marks |= NEAP_REPLAYED;
   neap_receipt_give(s->run, m, seqno);
   s->fresh += m->len;
   n->handed += m->len;
   neap_put(out, m);
 }
 
-/* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
-static bool too_far(
-  const struct nakack *n, const struct neap_window *w, uint64_t seqno, uint32_t len)
+/* Bytes of bodies that wait for their turn. */
+static uint64_t waits(const struct stream *s)
 {
-  if (seqno == w->hd + 1) return false;
-  return seqno - w->low > 2 * n->window_messages || w->bytes + len > 2 * n->bound_bytes;
+  return s->win.bytes - s->kept;
+}
+
+/* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
+static bool too_far(const struct nakack *n, const struct stream *s, uint64_t seqno, uint32_t len)
+{
+  if (seqno == s->win.hd + 1) return false;
+  return seqno - s->win.hd > 2 * n->window_messages || waits(s) + len > 2 * n->bound_bytes;
 }
 
 /* A numbered message of a known stream; `again`: sent to this member because it asked. */
@@ -152,11 +196,11 @@ static void data(
   if (!nakack_after(seqno, w->hd) || neap_window_get(w, seqno)) {
     nakack_twice(n, s, seqno, again);
     neap_msg_free(m);
-  } else if (too_far(n, w, seqno, m->len)) {
+  } else if (too_far(n, s, seqno, m->len)) {
     n->dropped_far++;
     nakack_notice(n, s, seqno, false);
     neap_msg_free(m);
-  } else if (!room_for(n, seqno == w->hd + 1 ? 0 : w->bytes)) {
+  } else if (!room_for(n, seqno == w->hd + 1 ? 0 : waits(s))) {
     no_room(n, s, seqno);
     neap_msg_free(m);
   } else {
@@ -291,6 +335,12 @@ static uint32_t in_order(struct nakack *n, struct stream *s, struct neap_batch *
   return count;
 }
 
+/* Nothing waits, nothing is kept, and nothing rises for a second time. */
+static bool is_plain(const struct nakack *n, const struct stream *s)
+{
+  return !s->win.stored && !n->xmit_from_random_member && !n->awaits;
+}
+
 void nakack_receive(struct nakack *n, struct neap_batch *batch)
 {
   struct neap_msg *m = batch->first;
@@ -300,7 +350,7 @@ void nakack_receive(struct nakack *n, struct neap_batch *batch)
 
   if (s && s->known && s != n->own && n->layer.view && !m->to) {
     adopt_form(n, s, m);
-    if (!s->win.stored && !neap_oob(m) && room_for(n, batch->bytes)) taken = in_order(n, s, batch);
+    if (is_plain(n, s) && !neap_oob(m) && room_for(n, batch->bytes)) taken = in_order(n, s, batch);
     if (taken == batch->count) {
       neap_pass_up(&n->layer, batch);
       return;
@@ -315,6 +365,7 @@ void nakack_receive(struct nakack *n, struct neap_batch *batch)
     }
   }
   neap_pass_up(&n->layer, &out);
+  if (n->awaits) nakack_risen(n);
 }
 
 void nakack_early(struct nakack *n)
@@ -325,4 +376,5 @@ void nakack_early(struct nakack *n)
   n->early_count = 0;
   while ((m = neap_take(&early))) sort(n, m, &out);
   neap_pass_up(&n->layer, &out);
+  if (n->awaits) nakack_risen(n);
 }

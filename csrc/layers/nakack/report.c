@@ -15,11 +15,12 @@
 
 void nakack_report(struct nakack *n, struct stream *s)
 {
-  uint64_t position = nakack_position(s);
+  uint64_t position = nakack_position(n, s);
   struct neap_msg *m = neap_msg_own(&n->layer, s->peer, NEAP_OOB | NEAP_NO_FC);
   *neap_nak_head_put_form(m, &n->layer, NEAP_NAK_FORM_4) =
     (struct neap_nak_head){.type = NEAP_NAK_ACK, .seqno = position};
   s->reported = position;
+  s->said = nakack_most(s->said, position);
   s->fresh = 0;
   s->asked_report = false;
   if (!nakack_after(s->report_at, position)) s->report_at = 0;
@@ -32,7 +33,7 @@ void nakack_report_fire(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct nakack *n = (struct nakack *)layer;
   struct stream *s = NEAP_HOLDER(timer, struct stream, report);
-  if (s->asked_report || nakack_after(nakack_position(s), s->reported)) nakack_report(n, s);
+  if (s->asked_report || nakack_after(nakack_position(n, s), s->reported)) nakack_report(n, s);
 }
 
 /* Between half and the whole of ack_delay, by rank: reports of many do not meet. */
@@ -47,7 +48,7 @@ static uint64_t report_delay(const struct nakack *n)
 /* The position of a stream moved. */
 void nakack_applied(struct nakack *n, struct stream *s)
 {
-  uint64_t position = nakack_position(s);
+  uint64_t position = nakack_position(n, s);
   nakack_caught_up(n);
   if (s == n->own) {
     s->have_at = neap_now(&n->layer);
@@ -125,6 +126,7 @@ void nakack_stable(struct nakack *n, const struct neap_digest *digest)
     struct stream *s = neap_peer_state_have(&n->layer, row->peer);
     if (!s || !s->known) continue;
     if (s != n->own) {
+      nakack_drop_copies(n, s, row->delivered);
       if (nakack_after(row->received, s->hearsay)) s->hearsay = row->received;
       if (nakack_after(s->hearsay, s->win.hd) && !n->hearsay.armed)
         neap_timer_start(&n->layer, &n->hearsay, n->xmit_interval);

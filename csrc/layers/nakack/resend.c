@@ -7,11 +7,16 @@
  * A request that everybody heard is answered to everybody.  The hold-off is a round trip, 1 ms at
  * least: whoever asks again sooner has an answer on the way.  A message goes out in the form it
  * first had.  What was purged is answered by PURGED(low) to Neap's members, and not at all to
- * others, who would not understand it. */
+ * others, who would not understand it.
+ *
+ * Where members keep copies (xmit_from_random_member) a request may come to one that is not the
+ * sender; it answers in the sender's name as far as it can, and is silent about the rest. */
 
 #include "layers/nakack/nakack.h"
 
 #define HOLD_OFF_LEAST NEAP_MS(1)
+/* Streams of others share the table: a prime, so that equal seqnos stand apart. */
+enum { STREAMS_APART = 97 };
 
 /* ---- hold-off ---- */
 
@@ -24,17 +29,19 @@ struct asker {
 };
 
 /* Who gets it this time. */
-static enum verdict judge(struct nakack *n, uint64_t seqno, struct asker asker)
+static enum verdict judge(
+  struct nakack *n, const struct stream *of, uint64_t seqno, struct asker asker)
 {
-  struct answer *a = &n->recent[seqno % NAKACK_RECENT];
+  uint32_t stream = of->peer->slot + 1;
+  struct answer *a = &n->recent[(seqno + (uint64_t)STREAMS_APART * stream) % NAKACK_RECENT];
   const struct stream *s = neap_peer_state_have(&n->layer, asker.peer);
   uint64_t now = neap_now(&n->layer);
   uint64_t hold_off = nakack_most(s ? s->rtt : 0, HOLD_OFF_LEAST);
   uint32_t slot = asker.peer->slot + 1;
   bool all = asker.heard && n->use_mcast_xmit;
 
-  if (a->seqno != seqno || now - a->at >= hold_off) {
-    *a = (struct answer){.seqno = seqno, .at = now, .first = slot, .all = all};
+  if (a->seqno != seqno || a->stream != stream || now - a->at >= hold_off) {
+    *a = (struct answer){.seqno = seqno, .at = now, .stream = stream, .first = slot, .all = all};
     return all ? EVERYBODY : ASKER;
   }
   if (a->all || a->first == slot || a->second == slot) return NOBODY;
@@ -61,7 +68,10 @@ static void send_to(struct nakack *n, struct neap_msg *m, struct neap_peer *aske
 
 static void send_to_all(struct nakack *n, struct neap_msg *m)
 {
-  struct neap_msg *again = neap_msg_again(m);
+  bool own = m->from->self;
+  struct neap_msg *again = own ? neap_msg_again(m) : neap_msg_clone(m);
+  if (!own) /* Here it may have risen before its turn. */
+    neap_nak_head_put_form(again, &n->layer, neap_nak_head_form(m, &n->layer))->type = NEAP_NAK_MSG;
   again->marks |= NEAP_SENT;
   n->rsps_sent++;
   n->rsps_mcast++;
@@ -78,12 +88,11 @@ static void purged(struct nakack *n, struct neap_peer *asker)
   neap_pass_down_msg(&n->layer, m);
 }
 
-/* One seqno of a request; returns the bytes that went out for it. */
-static uint64_t resend(struct nakack *n, uint64_t seqno, struct asker asker)
+/* One message that is asked for; returns the bytes that went out for it. */
+static uint64_t resend(struct nakack *n, struct stream *of, uint64_t seqno, struct asker asker)
 {
-  struct neap_msg *m = neap_window_get(&n->own->win, seqno);
-  NEAP_ASSERT(m); /* Own streams have no gaps. */
-  switch (judge(n, seqno, asker)) {
+  struct neap_msg *m = neap_window_get(&of->win, seqno);
+  switch (judge(n, of, seqno, asker)) {
   case NOBODY:
     n->spared++;
     return 0;
@@ -94,21 +103,30 @@ static uint64_t resend(struct nakack *n, uint64_t seqno, struct asker asker)
     send_to_all(n, m);
     break;
   }
+  if (of != n->own) n->rsps_others++;
   return m->len + 1u;
 }
 
-/* A share of the window at most: what is left out is asked for again, when this has arrived. */
-static void answer(struct nakack *n, struct neap_seqnos *it, struct asker asker)
+/* What can be sent again as it was: with a header that was not understood here it cannot. */
+static bool has(const struct stream *of, uint64_t seqno)
+{
+  const struct neap_msg *m = neap_window_get(&of->win, seqno);
+  return m && !(m->marks & NEAP_STRAY);
+}
+
+/* A share of the window at most: what is left out is asked for again, when this has arrived.
+ * Where a copy lacks, others are asked next, and the sender at last, who says what is gone. */
+static void answer(struct nakack *n, struct stream *of, struct neap_seqnos *it, struct asker asker)
 {
   uint64_t budget = n->bound_bytes / 8, spent = 0, seqno;
-  bool gone = false, unknown = false;
+  bool own = of == n->own, gone = false, unknown = false;
   while (spent <= budget && neap_seqnos_next(it, &seqno)) {
-    if (!nakack_after(seqno, n->own->win.low))
+    if (has(of, seqno))
+      spent += resend(n, of, seqno, asker);
+    else if (own && !nakack_after(seqno, of->win.low))
       gone = true;
-    else if (nakack_after(seqno, n->own->win.high))
-      unknown = true;
     else
-      spent += resend(n, seqno, asker);
+      unknown = true;
   }
   if (gone) purged(n, asker.peer);
   n->not_found += unknown;
@@ -117,15 +135,16 @@ static void answer(struct nakack *n, struct neap_seqnos *it, struct asker asker)
 void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_nak_head *head)
 {
   struct neap_peer *sender = neap_peer_find(n->layer.stack, &head->sender);
+  struct stream *of = sender ? neap_peer_state_have(&n->layer, sender) : NULL;
+  struct asker asker = {m->from, !m->to};
   struct neap_seqnos it;
-  if (!sender || m->from->self) return;
+  if (!of || !of->known || m->from->self) return;
   if (!neap_seqnos_of(&it, m) || !it.bits) {
     n->malformed++;
-  } else if (sender->self) {
+  } else if (of == n->own || (!asker.heard && n->xmit_from_random_member)) {
     n->reqs_received++;
-    answer(n, &it, (struct asker){m->from, !m->to});
-  } else {
-    struct stream *s = neap_peer_state_have(&n->layer, sender);
-    if (s && s->known) nakack_overheard(n, s, it.first, it.first + it.bits - 1);
+    answer(n, of, &it, asker);
+  } else if (asker.heard) {
+    nakack_overheard(n, of, it.first, it.first + it.bits - 1);
   }
 }

@@ -128,7 +128,7 @@ void nakack_purge(struct nakack *n)
 {
   struct neap_window *w = &n->own->win;
   if (!n->layer.view) return;
-  uint64_t to = nakack_least(n->others, nakack_position(n->own));
+  uint64_t to = nakack_least(n->others, nakack_position(n, n->own));
   if (NEAP_IS_MUTANT(301)) to = w->hd;
   if (nakack_after(to, w->hd)) to = w->hd;
   if (!nakack_after(to, w->low)) return;

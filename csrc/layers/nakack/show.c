@@ -22,7 +22,7 @@ int nakack_windows(struct neap_layer *layer, const char *argument, char *out)
       (unsigned long long)s->run->applied, (unsigned long long)s->win.high,
       (unsigned long long)gaps, (unsigned long long)s->win.bytes,
       (own ? n->mode : s->mode) == NAKACK_ACK ? "ack" : "nak", own ? n->epoch : s->epoch,
-      (unsigned long long)(own ? nakack_position(s) : s->have), s->stopped ? " stopped" : "",
+      (unsigned long long)(own ? nakack_position(n, s) : s->have), s->stopped ? " stopped" : "",
       s->full ? " full" : "");
     at += (size_t)len;
   }
@@ -68,7 +68,9 @@ static void check_window(const struct nakack *n, const struct neap_window *w)
 static void check_foreign(const struct nakack *n, const struct stream *s)
 {
   bool told = !s->run->mover.queued; /* By then we have heard how far it is applied. */
-  NEAP_ASSERT(s->win.low == s->win.hd && !neap_window_get(&s->win, s->win.hd + 1));
+  NEAP_ASSERT(!neap_window_get(&s->win, s->win.hd + 1));
+  NEAP_ASSERT(n->xmit_from_random_member || s->win.low == s->win.hd);
+  NEAP_ASSERT(s->win.low == s->win.hd ? !s->kept : s->kept <= s->win.bytes);
   NEAP_ASSERT(!nakack_after(s->run->applied, s->win.hd));
   NEAP_ASSERT(!nakack_after(s->win.high, s->told) || !s->win.waiting);
   /* What is missing is watched. */
@@ -77,8 +79,8 @@ static void check_foreign(const struct nakack *n, const struct stream *s)
   /* What is to be said will be said. */
   NEAP_ASSERT(!s->asked_report || s->report.armed);
   NEAP_ASSERT(!told || s->mode != NAKACK_ACK || s->report.armed ||
-              !nakack_after(nakack_position(s), s->reported));
-  NEAP_ASSERT(!told || !s->report_at || nakack_after(s->report_at, nakack_position(s)));
+              !nakack_after(nakack_position(n, s), s->reported));
+  NEAP_ASSERT(!told || !s->report_at || nakack_after(s->report_at, nakack_position(n, s)));
 }
 
 static void check_own(const struct nakack *n)
@@ -97,7 +99,7 @@ void nakack_check(const struct neap_layer *layer)
 {
   const struct nakack *n = (const struct nakack *)layer;
   const struct stream *s;
-  uint64_t waiting = 0;
+  uint64_t waiting = 0, copies = 0;
   neap_each_peer (layer, s) {
     if (!s->known) {
       NEAP_ASSERT(!s->member);
@@ -107,8 +109,9 @@ void nakack_check(const struct neap_layer *layer)
     if (s == n->own) continue;
     check_foreign(n, s);
     waiting += s->win.waiting;
+    copies += s->win.hd - s->win.low;
   }
   check_own(n);
-  NEAP_ASSERT(waiting == n->waiting);
+  NEAP_ASSERT(waiting == n->waiting && copies == n->copies);
   NEAP_ASSERT(n->early_count == n->early.count && (!layer->view || !n->early.count));
 }

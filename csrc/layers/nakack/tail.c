@@ -26,8 +26,7 @@ bool nakack_wants_report(const struct nakack *n)
 /* Somebody is there who does not have everything, as far as we know. */
 bool nakack_tail_due(const struct nakack *n)
 {
-  uint64_t high = n->own->win.high;
-  return n->layer.view && high && n->others != UINT64_MAX && nakack_after(high, n->others);
+  return n->layer.view && n->others != UINT64_MAX && nakack_after(n->own->win.high, n->others);
 }
 
 static bool goes_on(const struct nakack *n)
@@ -130,7 +129,7 @@ void nakack_announced(struct nakack *n, struct stream *s, uint64_t seqno, bool w
   nakack_notice(n, s, seqno, true);
   if (!wants) return;
   s->asked_report = true;
-  if (nakack_after(seqno, nakack_position(s)))
+  if (nakack_after(seqno, nakack_position(n, s)))
     s->report_at = nakack_most(s->report_at, nakack_least(seqno, s->told));
   neap_timer_sooner(&n->layer, &s->report, SPREAD / 2 * (uint64_t)(rank > 0 ? rank : 0));
 }

@@ -10,9 +10,11 @@ struct stream *nakack_start(struct nakack *n, struct neap_peer *peer, uint64_t a
 {
   struct stream *s = neap_peer_state(&n->layer, peer);
   NEAP_ASSERT(!s->known);
+  if (at < n->first_seqno - 1) at = n->first_seqno - 1; /* Nobody begins lower. */
   s->peer = peer;
   s->known = true;
-  s->hearsay = s->told = s->asked = s->seen = s->reported = at;
+  s->hearsay = s->told = s->asked = s->seen = s->again_to = s->reported = s->said = at;
+  s->have = n->first_seqno - 1;
   neap_window_init(&s->win, at, NAKACK_WINDOW_MAX);
   s->run = neap_receipts_new(&n->layer, peer, at);
   s->cap = nakack_cap(n, peer);
@@ -26,6 +28,7 @@ void nakack_forget(struct nakack *n, struct stream *s)
 {
   if (!s->known) return;
   n->waiting -= s->win.waiting;
+  if (s != n->own) nakack_drop_copies(n, s, s->win.hd);
   neap_timer_stop(&s->gap);
   neap_timer_stop(&s->again);
   neap_timer_stop(&s->report);
@@ -66,5 +69,6 @@ void nakack_view(struct nakack *n, const struct neap_view *view)
   nakack_mode_due(n);
   if (joined) nakack_tail_view(n);
   nakack_tail_check(n);
+  nakack_catch(n);
   if (n->early.first) nakack_early(n);
 }
