@@ -257,8 +257,9 @@ int neap_op_run(struct neap_layer *layer, const struct neap_op *op, const char *
 {
   struct neap_stack *stack = layer->stack;
   if (!layer->class->ask || stack->turning || stack->paused) return op->run(layer, argument, out);
+  uint32_t pending = stack->pending;
   layer->class->ask(layer, op);
-  if (!stack->pending) return op->run(layer, argument, out); /* Nothing was asked. */
+  if (stack->pending == pending) return op->run(layer, argument, out); /* Nothing was asked. */
   /* The turn may close it. */
   stack->holders++;
   bool left = neap_stack_turn(stack);
