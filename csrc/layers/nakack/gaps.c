@@ -33,8 +33,9 @@ enum { PATIENCE_MOST = 6, USEFUL = 8 };
 /* All members hear it, and whoever lacks the same need not ask. */
 static bool ask_all(const struct nakack *n)
 {
+  if (!n->layer.view) return false;
   if (n->use_mcast_xmit_req != NAKACK_ASK_AUTO) return n->use_mcast_xmit_req == NAKACK_ASK_ALL;
-  return n->all_ours && n->layer.view && n->layer.view->count >= NAKACK_CROWD;
+  return n->all_ours && n->layer.view->count >= NAKACK_CROWD;
 }
 
 /* The sender, or any member, which may have a copy.  Each request goes to another one. */
@@ -74,12 +75,22 @@ static uint64_t ask(struct nakack *n, struct stream *s, uint64_t from, uint64_t 
 
 /* ---- when ---- */
 
+/* The random part.  Where all hear who asks, one is enough, so the others should still be waiting:
+ * the largest of several draws, which is early for few (of 64 members one or two ask). */
+static uint64_t spread_of(struct nakack *n, uint64_t most)
+{
+  uint64_t spread = neap_chance_below(&n->layer, most);
+  for (uint32_t left = ask_all(n) ? n->layer.view->count : 0; left > 3; left /= 4)
+    spread = nakack_most(spread, neap_chance_below(&n->layer, most));
+  return spread;
+}
+
 static uint64_t first_delay(struct nakack *n, const struct stream *s, bool soon)
 {
   uint64_t delay = n->gap_delay, members = n->layer.view ? n->layer.view->count : 1;
-  uint64_t spread = nakack_least(delay / 8 * members, SPREAD_MOST);
+  uint64_t most = nakack_least(delay / 8 * members, SPREAD_MOST);
   delay = nakack_least(delay << s->patience, nakack_most(delay, n->xmit_interval));
-  return (soon ? 0 : delay) + neap_chance_below(&n->layer, spread);
+  return (soon ? 0 : delay) + spread_of(n, most);
 }
 
 static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
