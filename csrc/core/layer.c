@@ -272,6 +272,15 @@ int neap_op_run(struct neap_layer *layer, const struct neap_op *op, const char *
   return op->run(layer, argument, out);
 }
 
+enum { AUTO_MOST = 4000000, AUTO_LEAST = 64000, AUTO_SHARE = 60 };
+
+uint64_t neap_window_auto(const struct neap_layer *layer)
+{
+  uint64_t buffer = layer->stack->rx_buffer, bytes = buffer / 100 * AUTO_SHARE;
+  if (!buffer || bytes > AUTO_MOST) return AUTO_MOST;
+  return bytes < AUTO_LEAST ? AUTO_LEAST : bytes;
+}
+
 void neap_trouble(struct neap_layer *layer, struct neap_peer *peer, const char *format, ...)
 {
   struct neap_event event = {.kind = NEAP_EVENT_TROUBLE, .peer = neap_peer_ref(peer)};

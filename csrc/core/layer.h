@@ -131,6 +131,12 @@ static inline uint64_t neap_rx_space(const struct neap_layer *layer)
   return layer->stack->rx_space;
 }
 
+/* Bytes of a window that is sized by itself.  4 MB: two to four were best on fast networks; flow
+ * control paces to what applications can take.  Less where the system grants small buffers:
+ * everybody's are taken to be like this member's, and only 60 % of one counts, since the kernel
+ * charges for more than the bytes. */
+uint64_t neap_window_auto(const struct neap_layer *layer);
+
 static inline struct neap_peer *neap_self(const struct neap_layer *layer)
 {
   return layer->stack->self;
