@@ -33,6 +33,7 @@ enum neap_own_protocol {
   NEAP_OWN_FC = 1028,      /* receivers' windows */
   NEAP_OWN_STATE = 1029,   /* state transfer in mode applied */
   NEAP_OWN_STABLE = 1030,  /* rounds on demand */
+  NEAP_OWN_SETTINGS = 1032, /* changes of the whole group */
   NEAP_OWN_PING = 1031,    /* how many members the answerer's view has */
   NEAP_OWN_FIFO = 1100,
   NEAP_OWN_FIFO_LUA = 1101,
@@ -119,6 +120,22 @@ enum { NEAP_STABLE_WANTED = 1, NEAP_STABLE_COLLECT = 2 };
   FIELD(digest_opt, digest, "of the provider")
 NEAP_HEADER(neap_state_head, NEAP_STATE_HEAD)
 
+/* Ours: a state in parts (protocols 7).  The numbers of both sides are the requester's. */
+#define NEAP_STATE_OWN_HEAD(FIELD, WHEN)                                                           \
+  FIELD(u8, type, "see enum neap_state_type")                                                      \
+  FIELD(cint, number, "of the transfer, given by the requester")                                   \
+  WHEN(u8, mode, type, NEAP_IN(1) | NEAP_IN(2), "0 applied, 1 barrier")                            \
+  WHEN(clong, view, type, NEAP_IN(1) | NEAP_IN(2), "number of the sender's view")                  \
+  WHEN(clong, total, type, NEAP_IN(3), "bytes of the whole state; 0: not known")                   \
+  WHEN(clong, bytes, type, NEAP_IN(7), "of parts that the application has taken, in all")          \
+  WHEN(u8, code, type, NEAP_IN(5), "why, as the negative of enum neap_code")
+NEAP_HEADER(neap_state_own_head, NEAP_STATE_OWN_HEAD)
+
+enum neap_state_type {
+  NEAP_STATE_ASK = 1, NEAP_STATE_DIGEST = 2, NEAP_STATE_PART = 3, NEAP_STATE_END = 4,
+  NEAP_STATE_NO = 5, NEAP_STATE_STORED = 6, NEAP_STATE_TAKEN = 7, NEAP_STATE_OVER = 8,
+};
+
 #define NEAP_STREAM_STATE_HEAD(FIELD, WHEN)                                                        \
   FIELD(i8, type, "1 request, 2 response, 3 part, 4 end, 5 exception")                             \
   FIELD(digest_opt, digest, "of the provider")                                                     \
@@ -138,16 +155,18 @@ enum neap_nak_type {
 };
 enum neap_nak_form { NEAP_NAK_FORM_2, NEAP_NAK_FORM_3, NEAP_NAK_FORM_4 };
 
-/* Ours: a toggle in the stream, and the answer to a request for what is gone (protocols 4). */
+/* Ours: a toggle in the stream, the answer to a request for what is gone, and beside a report how
+ * much may be on its way to its sender (protocols 3 and 4). */
 #define NEAP_NAK_OWN_HEAD(FIELD, WHEN)                                                             \
-  FIELD(u8, type, "1 MODE, 2 PURGED")                                                              \
+  FIELD(u8, type, "1 MODE, 2 PURGED, 3 WINDOW")                                                    \
   WHEN(u32, epoch, type, NEAP_IN(1), "of this stream; grows by one per toggle")                    \
   WHEN(u8, mode, type, NEAP_IN(1), "0 nak, 1 ack")                                                 \
   WHEN(addr, sender, type, NEAP_IN(2), "whose stream")                                             \
-  WHEN(clong, low, type, NEAP_IN(2), "everything up to here is gone")
+  WHEN(clong, low, type, NEAP_IN(2), "everything up to here is gone")                              \
+  WHEN(clong, bytes, type, NEAP_IN(3), "of one stream, that my receive buffer can take")
 NEAP_HEADER(neap_nak_own_head, NEAP_NAK_OWN_HEAD)
 
-enum { NEAP_NAK_MODE = 1, NEAP_NAK_PURGED = 2 };
+enum { NEAP_NAK_MODE = 1, NEAP_NAK_PURGED = 2, NEAP_NAK_WINDOW = 3 };
 
 /* Unicast connections.  Forms: UNICAST3, UNICAST4. */
 #define NEAP_UNI_HEAD(FIELD, WHEN)                                                                 \
@@ -226,13 +245,38 @@ NEAP_HEADER(neap_rsvp_head, NEAP_RSVP_HEAD)
 
 enum { NEAP_RSVP_REQUEST = 1, NEAP_RSVP_BEACON = 2, NEAP_RSVP_RESPONSE = 3 };
 
-/* Ours, beside it (protocols 6).  An id is used again, a number never, so a late answer to an older
- * request of the same id is told apart.  (It is counted by the sender and not the request's seqno,
- * which is not known yet when the request leaves this layer; a fragmented one has several.) */
+/* Ours, beside it (protocols 6).  It travels in requests, beacons and answers.  An id is used again,
+ * a number never, so an answer to an older request of the same id is told apart, be it of an older
+ * life of the connection.  (The request's seqno would say the same, but is not known yet when the
+ * request leaves its layer, and a fragmented one has several.)  Alone, without RSVP's header, it
+ * says: my answers to you may be lost, ask again. */
 #define NEAP_RSVP_OWN_HEAD(FIELD, WHEN)                                                            \
   FIELD(u8, ack_on, "0 reception, 1 completion, 2 delivery")                                       \
   FIELD(clong, number, "of the request, counted by who sent it; an answer carries it back")
 NEAP_HEADER(neap_rsvp_own_head, NEAP_RSVP_OWN_HEAD)
+
+/* Ours: what the whole group sets (protocols 4, rule 14).  Tables, requests and reasons are
+ * bodies. */
+#define NEAP_SETTINGS_OWN_HEAD(FIELD, WHEN)                                                        \
+  FIELD(u8, type, "1 HERE, 2 ASK, 3 CHECK, 4 VOTE, 5 COMMIT, 6 DONE, 7 ABORT, 8 TABLE, 9 RESULT")  \
+  FIELD(u8, bits, "1 takes back, 2 waits for the end of its change, 4 all have told")              \
+  FIELD(clong, view, "number of the sender's")                                                     \
+  FIELD(clong, epoch, "of the group's settings; 0: none, or not told here")                        \
+  FIELD(clong, round, "counted by the coordinator; 0: belongs to none")                            \
+  FIELD(cint, ticket, "of the change, counted by who asked for it")                                \
+  WHEN(addr, creator, type, NEAP_SETTINGS_TABLES, "coordinator when the table was made")           \
+  WHEN(addr, asker, type, NEAP_SETTINGS_TABLES, "who asked for its last change")                   \
+  WHEN(clong, time, type, NEAP_IN(2), "limit of an answer in ns; 0: as the coordinator says")      \
+  WHEN(i16, code, type, NEAP_IN(4) | NEAP_IN(9), "0, or why not")
+#define NEAP_SETTINGS_TABLES (NEAP_IN(1) | NEAP_IN(3) | NEAP_IN(5) | NEAP_IN(8))
+NEAP_HEADER(neap_settings_own_head, NEAP_SETTINGS_OWN_HEAD)
+
+enum neap_settings_type {
+  NEAP_SETTINGS_HERE = 1, NEAP_SETTINGS_ASK = 2, NEAP_SETTINGS_CHECK = 3, NEAP_SETTINGS_VOTE = 4,
+  NEAP_SETTINGS_COMMIT = 5, NEAP_SETTINGS_DONE = 6, NEAP_SETTINGS_ABORT = 7,
+  NEAP_SETTINGS_TABLE = 8, NEAP_SETTINGS_RESULT = 9,
+};
+enum { NEAP_SETTINGS_UNDO = 1, NEAP_SETTINGS_WAITS = 2, NEAP_SETTINGS_ALL_TOLD = 4 };
 
 /* DOUBT: as described by its authors; no vector or capture has it. */
 #define NEAP_SEQUENCER_HEAD(FIELD, WHEN)                                                           \

@@ -22,11 +22,6 @@
 
 #include <stdio.h>
 
-/* 4 MB: two to four were best on fast networks; flow control paces to what applications can take.
- * Less where the kernel grants small buffers: everybody's are taken to be like this member's, and
- * only 60 % of one counts, since the kernel charges for more than the bytes. */
-enum { WINDOW_AUTO = 4000000, WINDOW_LEAST = 64000, BUFFER_SHARE = 60 };
-
 static const struct neap_header nakack_headers[] = {
   NEAP_HEADER_ROW("nakack", NEAP_P_NAKACK2, 78, neap_nak_head, "nak mode: message, request, end"),
   NEAP_HEADER_ROW("nakack", NEAP_P_NAKACK3, 99, neap_nak_head, "the same, understood only"),
@@ -72,9 +67,10 @@ static const struct neap_attr nakack_attrs[] = {
            "window is reported at once. 0: in the next turn."},
   {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
     .words = "auto=0",
-    .doc = "So much of this member's multicasts may be on the way or kept; a send beyond it "
-           "waits. Lowered, what is kept stays kept. auto: 60 % of "
-           "the receive buffer that the system granted, 4MB at most."},
+    .doc =
+      "So much of this member's multicasts may be on the way or kept; a send beyond it "
+      "waits. Lowered, what is kept stays kept. auto: 60 % of the smallest receive buffer that "
+      "a member was granted, 4MB at most."},
   {NEAP_PARAM, "window_messages", AT(window_messages), "messages", 16384, 8, NAKACK_BOUND_MAX,
     .live = NEAP_NOW, .doc = "The same in messages, fragments counted one by one."},
   {NEAP_PARAM, "max_xmit_req_size", AT(list_max), "seqnos", 1024, 64, NEAP_SEQNOS_MAX,
@@ -98,6 +94,7 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_GAUGE, "current_low", AT(current_low), "seqno", .doc = "All have it, and it is freed."},
   {NEAP_GAUGE, "mode_pending", AT(mode_pending), "members",
     .doc = "Have not reported the newest toggle yet."},
+  {NEAP_GAUGE, "window_bound", AT(bound_bytes), "bytes", .doc = "What window_bytes comes to."},
   {NEAP_GAUGE, "window_used", AT(window_used), "bytes", .doc = "Of own multicasts that are kept."},
   {NEAP_GAUGE, "window_stored", AT(window_stored), "messages", .doc = "Own multicasts kept."},
   {NEAP_GAUGE, "waiting", AT(waiting), "messages", .doc = "Arrived, and wait behind a gap."},
@@ -186,14 +183,6 @@ static const struct neap_op nakack_ops[] = {
 
 /* ---- life ---- */
 
-static void size_window(struct nakack *n)
-{
-  uint64_t buffer = n->layer.stack->rx_buffer;
-  uint64_t automatic = buffer ? buffer / 100 * BUFFER_SHARE : WINDOW_AUTO;
-  automatic = nakack_most(nakack_least(automatic, WINDOW_AUTO), WINDOW_LEAST);
-  n->bound_bytes = n->window_bytes ? n->window_bytes : automatic;
-}
-
 static int nakack_open(struct neap_layer *layer, struct neap_trail *trail)
 {
   struct nakack *n = (struct nakack *)layer;
@@ -208,8 +197,7 @@ static int nakack_open(struct neap_layer *layer, struct neap_trail *trail)
   neap_timer_init(layer, &n->hearsay, nakack_hearsay_fire);
   neap_timer_init(layer, &n->mode_timer, nakack_mode_fire);
   neap_timer_init_background(layer, &n->room, nakack_room_fire);
-  size_window(n);
-  nakack_publish(n);
+  nakack_size(n);
   return 0;
 }
 
@@ -293,8 +281,7 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
   if (attr->at == AT(retransmission)) {
     nakack_toggle(n);
   } else if (attr->at == AT(window_bytes) || attr->at == AT(window_messages)) {
-    size_window(n);
-    nakack_publish(n);
+    nakack_size(n);
   } else if (attr->at == AT(xmit_from_random_member) && !n->xmit_from_random_member) {
     struct stream *s;
     neap_each_peer (layer, s)

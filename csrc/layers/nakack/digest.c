@@ -81,6 +81,7 @@ static struct stream *restart(struct nakack *n, struct stream *s, uint64_t at)
   s->heard = old.heard;
   s->have = old.have;
   s->have_at = old.have_at;
+  s->window = old.window;
   s->said = nakack_most(s->said, old.said);
   s->epoch = old.epoch;
   s->mode = old.mode;
@@ -110,16 +111,17 @@ static void rewind_own(struct nakack *n, uint64_t at)
   neap_pass_up(&n->layer, &again);
 }
 
-/* A state follows: what was applied beyond its digest has to be applied again. */
+/* A state follows: what rose beyond its digest has to be applied again, for it is applied before
+ * the state is set, if it is not yet. */
 static void rewind(struct nakack *n, struct stream *s, const struct neap_digest_row *row)
 {
-  uint64_t applied = s->run->applied;
-  if (!nakack_after(applied, row->delivered)) return;
+  uint64_t risen = s->win.hd;
+  if (!nakack_after(risen, row->delivered)) return;
   s->said = nakack_most(s->said, nakack_position(n, s));
   if (s == n->own)
     rewind_own(n, row->delivered);
   else
-    restart(n, s, row->delivered)->back_at = applied;
+    restart(n, s, row->delivered)->back_at = risen;
 }
 
 static void set_row(struct nakack *n, const struct neap_digest_row *row, unsigned kind, bool state)
@@ -153,6 +155,7 @@ void nakack_digest_set(struct nakack *n, const struct neap_event *event)
 {
   const struct neap_digest *digest = event->digest;
   bool state = event->kind == NEAP_EVENT_DIGEST_OVERWRITE && event->flag;
+  if (state) neap_event_up(&n->layer, &(struct neap_event){.kind = NEAP_EVENT_REWOUND});
   for (uint32_t i = 0; i < digest->count; i++) set_row(n, &digest->rows[i], event->kind, state);
   if (!state) return;
   n->awaits = true;

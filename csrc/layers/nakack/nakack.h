@@ -78,6 +78,7 @@ struct stream {
   bool heard;  /* it has reported since it came */
   uint64_t have;
   uint64_t have_at; /* when that moved last */
+  uint64_t window;  /* bytes that it can take of one stream; 0: it has not said */
 };
 
 /* An answered seqno, for the hold-off. */
@@ -113,7 +114,8 @@ struct nakack {
   uint64_t acks_sent, acks_received, acks_foreign, stable_wanted;
 
   struct stream *own;
-  uint64_t bound_bytes; /* window_bytes, or what `auto` means */
+  uint64_t bound_bytes; /* window_bytes, or what `auto` means: a gauge, too */
+  uint64_t buffer;      /* what this member can take of one stream */
   uint8_t mode;         /* of the own stream */
   uint32_t epoch;
   bool mode_due; /* the others have not been told: there was nobody to follow */
@@ -196,6 +198,8 @@ void nakack_send(struct nakack *n, struct neap_batch *batch);
 void nakack_number(struct nakack *n, struct neap_msg *m, struct neap_batch *loop);
 void nakack_purge(struct nakack *n);
 void nakack_publish(struct nakack *n);
+/* The window's bound may be another one now. */
+void nakack_size(struct nakack *n);
 bool nakack_pressed(const struct nakack *n);
 /* Says of a tagged message that it was SENT or is STORED. */
 void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
@@ -243,6 +247,7 @@ neap_fire nakack_tail_fire;
 /* report.c */
 void nakack_applied(struct nakack *n, struct stream *s);
 void nakack_report(struct nakack *n, struct stream *s);
+void nakack_windowed(struct nakack *n, struct stream *s, uint64_t bytes);
 /* Member `s` has our stream up to `seqno`. */
 void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno);
 void nakack_stable(struct nakack *n, const struct neap_digest *digest);

@@ -249,6 +249,18 @@ static void own_word(struct nakack *n, struct stream *s, struct neap_msg *m)
   neap_msg_free(m);
 }
 
+static void reported(struct nakack *n, struct stream *s, const struct neap_msg *m, uint64_t seqno)
+{
+  const struct neap_nak_own_head *own = neap_nak_own_head_get(m, &n->layer);
+  n->acks_received++;
+  if (!s || !s->member) {
+    n->acks_foreign++;
+    return;
+  }
+  if (own && own->type == NEAP_NAK_WINDOW) nakack_windowed(n, s, own->bytes);
+  nakack_heard(n, s, seqno);
+}
+
 /* A request, an announcement or a report. */
 static void word(
   struct nakack *n, struct stream *s, struct neap_msg *m, const struct neap_nak_head *head)
@@ -260,11 +272,7 @@ static void word(
   } else if (head->type == NEAP_NAK_HIGHEST) {
     if (known) nakack_announced(n, s, head->seqno, form != NEAP_NAK_FORM_2);
   } else if (head->type == NEAP_NAK_ACK) {
-    n->acks_received++;
-    if (s && s->member)
-      nakack_heard(n, s, head->seqno);
-    else
-      n->acks_foreign++;
+    reported(n, s, m, head->seqno);
   } else {
     n->malformed++;
   }

@@ -13,12 +13,29 @@
 
 #include "layers/nakack/nakack.h"
 
+/* Who is asked says how much it can take as well: whoever asks knows this member little. */
+static void add_window(struct nakack *n, const struct stream *s, struct neap_msg *m)
+{
+  if (!s->asked_report || !s->peer->generation) return;
+  *neap_nak_own_head_put(m, &n->layer) =
+    (struct neap_nak_own_head){.type = NEAP_NAK_WINDOW, .bytes = n->buffer};
+}
+
+/* What a member says it can take bounds this member's window. */
+void nakack_windowed(struct nakack *n, struct stream *s, uint64_t bytes)
+{
+  if (s->window == bytes) return;
+  s->window = bytes;
+  nakack_size(n);
+}
+
 void nakack_report(struct nakack *n, struct stream *s)
 {
   uint64_t position = nakack_position(n, s);
   struct neap_msg *m = neap_msg_own(&n->layer, s->peer, NEAP_OOB | NEAP_NO_FC);
   *neap_nak_head_put_form(m, &n->layer, NEAP_NAK_FORM_4) =
     (struct neap_nak_head){.type = NEAP_NAK_ACK, .seqno = position};
+  add_window(n, s, m);
   s->reported = position;
   s->said = nakack_most(s->said, position);
   s->fresh = 0;

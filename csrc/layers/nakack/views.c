@@ -63,6 +63,7 @@ void nakack_view(struct nakack *n, const struct neap_view *view)
   n->all_ours = neap_view_all_neap(view);
   forget_departed(n, view);
   for (uint32_t i = 0; i < view->count; i++) joined |= welcome(n, view->members[i]);
+  nakack_size(n);
   nakack_survey(n);
   nakack_purge(n);
   nakack_follow(n);
