@@ -11,37 +11,29 @@
 
 #include "layers/nakack/nakack.h"
 
+/* A packet at least, whatever somebody says. */
+enum { WINDOW_LEAST = 64000 };
+
 void nakack_publish(struct nakack *n)
 {
   neap_gate_horizon(
     &n->layer, NULL, n->freed.bytes + n->bound_bytes, n->freed.messages + n->window_messages);
 }
 
-/* Bytes of one stream that this member takes in. Not all of its receive buffer: the kernel charges
- * for more than the bytes.  4 MB: two to four were best on fast networks, and flow control paces to
- * what applications can take. */
-enum { WINDOW_AUTO = 4000000, WINDOW_LEAST = 64000, BUFFER_SHARE = 60 };
-
-static uint64_t own_buffer(const struct nakack *n)
-{
-  uint64_t buffer = n->layer.stack->rx_buffer;
-  uint64_t share = buffer ? buffer / 100 * BUFFER_SHARE : WINDOW_AUTO;
-  return nakack_most(nakack_least(share, WINDOW_AUTO), WINDOW_LEAST);
-}
-
-/* auto: what the least of the others can take.  Who has not said is taken to be like this member. */
+/* auto: what the least of the others can take.  Who has not said is taken to be like this member,
+ * and nobody is believed to take next to nothing. */
 void nakack_size(struct nakack *n)
 {
   const struct neap_view *view = n->layer.view;
   uint64_t least = UINT64_MAX;
-  n->buffer = own_buffer(n);
+  n->buffer = neap_window_auto(&n->layer);
   for (uint32_t i = 0; view && i < view->count; i++) {
     const struct stream *s = neap_peer_state_have(&n->layer, view->members[i]);
     if (!s || s == n->own) continue;
     least = nakack_least(least, s->window ? nakack_most(s->window, WINDOW_LEAST) : n->buffer);
   }
   if (least == UINT64_MAX) least = n->buffer;
-  n->bound_bytes = n->window_bytes ? n->window_bytes : nakack_least(least, WINDOW_AUTO);
+  n->bound_bytes = n->window_bytes ? n->window_bytes : least;
   nakack_publish(n);
 }
 
