@@ -74,6 +74,19 @@ static void add_hex(struct neap_text *text, const uint8_t *bytes, uint32_t len)
   for (uint32_t i = 0; i < len && !text->cut; i++) neap_text_add(text, "%02x", bytes[i]);
 }
 
+static void add_uuid(struct neap_text *text, const uint8_t *bytes)
+{
+  static const char digits[] = "0123456789abcdef";
+  char uuid[37], *at = uuid;
+  for (unsigned i = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *at++ = '-';
+    *at++ = digits[bytes[i] >> 4];
+    *at++ = digits[bytes[i] & 15];
+  }
+  *at = 0;
+  neap_text_add(text, "%s", uuid);
+}
+
 /* The longest run of two or more zero groups is left out, of equals the first. */
 static void add_ip6(struct neap_text *text, const struct neap_addr *a)
 {
@@ -102,9 +115,7 @@ const char *neap_addr_text(const struct neap_addr *a, char *text)
   if (neap_addr_none(a)) {
     neap_text_add(&t, "none");
   } else if (a->kind == NEAP_ADDR_UUID) {
-    static const uint8_t dash_before[16] = {[4] = 1, [6] = 1, [8] = 1, [10] = 1};
-    for (unsigned i = 0; i < 16; i++)
-      neap_text_add(&t, dash_before[i] ? "-%02x" : "%02x", a->bytes[i]);
+    add_uuid(&t, a->bytes);
   } else if (a->kind == NEAP_ADDR_IP) {
     const uint8_t *b = a->bytes;
     if (a->size == 16)
