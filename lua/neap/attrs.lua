@@ -213,10 +213,11 @@ function Layer.__tostring(self)
   return table.concat(lines, "\n")
 end
 
--- Runs an operation: its answer, or nil, code, detail.
+-- Runs an operation: its answer, or nil, code, detail.  A table is handed on as rows.
 function Stack.operate(channel, layer, name, argument)
   local own = require("neap.channel").own
   local inside = channel[own]
+  if type(argument) == "table" then argument = require("neap.rows").text(argument) end
   local code, text = core.op(inside.world.handle, inside.id, layer, name,
     argument ~= nil and tostring(argument) or "")
   if code < 0 then return nil, ffi.string(C.neap_bind_code_text(code)), text end
