@@ -24,6 +24,7 @@ static void add_window(struct nakack *n, const struct stream *s, struct neap_msg
 /* What a member says it can take bounds this member's window. */
 void nakack_windowed(struct nakack *n, struct stream *s, uint64_t bytes)
 {
+  bytes = nakack_least(bytes, 1u << 30); /* As window_bytes could be. */
   if (s->window == bytes) return;
   s->window = bytes;
   nakack_size(n);
