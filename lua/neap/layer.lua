@@ -144,7 +144,7 @@ end
 errands[CLOSE] = function(instance)
   local close = instance.class.definition.close
   local ok, problem = true, nil
-  instances[key_of(instance.c)] = nil -- Another layer may get this memory before the collector runs.
+  instances[key_of(instance.c)] = nil -- The memory may be another layer's before it is collected.
   if close then ok, problem = xpcall(close, mistake.traceback, instance.object) end
   for index = #instance.held, 1, -1 do
     local box = instance.held[index]
