@@ -47,20 +47,29 @@ static const struct neap_attr stable_attrs[] = {
   {NEAP_PARAM, "hold_max", AT(hold_max), "ns", NEAP_S(200), NEAP_S(1), NEAP_S(86400),
     .live = NEAP_NOW,
     .doc = "A hold that nobody ends is given up after this, with trouble; for holds from now on."},
+  {NEAP_PARAM, "suspend_max", AT(suspend_max), "ns", NEAP_S(200), NEAP_MS(1), NEAP_S(86400),
+    .live = NEAP_NOW,
+    .doc = "A suspension without a time of its own that nobody ends is over after this, with "
+           "trouble; for those from now on."},
   {NEAP_GAUGE, "bytes", AT(bytes), "bytes", .doc = "Multicast bytes counted since the last vote."},
   {NEAP_GAUGE, "missing", AT(missing), "members",
     .doc = "At the coordinator: others that have not voted in the round that is open."},
   {NEAP_GAUGE, "holds", AT(holds), "digests", .doc = "Handed out, and votes held back for them."},
+  {NEAP_GAUGE, "suspensions", AT(suspensions), "suspensions",
+    .doc = "While there is one: no vote, no round, no STABILITY."},
   {NEAP_COUNTER, "votes_sent", AT(sent), "messages", .doc = "Own votes, also to oneself."},
   {NEAP_COUNTER, "votes_received", AT(received), "messages", .doc = "Votes that counted."},
   {NEAP_COUNTER, "dropped", AT(dropped), "messages",
     .doc = "Of another view, from a stranger, or not to be read."},
+  {NEAP_COUNTER, "ignored", AT(ignored), "messages",
+    .doc = "Votes and STABILITY that came while it was suspended."},
   {NEAP_COUNTER, "repeated", AT(repeated), "messages",
     .doc = "Second votes in a round, answered with the last STABILITY."},
   {NEAP_COUNTER, "rounds", AT(rounds), "rounds", .doc = "Concluded here, as coordinator."},
   {NEAP_COUNTER, "stabilities", AT(heard), "messages", .doc = "STABILITY that came and counted."},
   {NEAP_COUNTER, "wanted", AT(asked), "rounds", .doc = "Asked for: room ran out, or by hand."},
-  {NEAP_COUNTER, "expired", AT(expired), "digests", .doc = "Holds that nobody ended in time."},
+  {NEAP_COUNTER, "expired", AT(expired), "holds",
+    .doc = "Holds and suspensions that nobody ended in time."},
   {NEAP_COUNTER, "incomplete", AT(incomplete), "digests",
     .doc = "Lacked a member twice; that vote was left out."},
   {NEAP_END},
@@ -76,30 +85,35 @@ static int gossip_now(struct neap_layer *layer, const char *argument, char *out)
   return 0;
 }
 
-/* Who keeps everybody from freeing: for the prompt. */
-static int who(struct neap_layer *layer, const char *argument, char *out)
+static int suspend(struct neap_layer *layer, const char *argument, char *out)
 {
   struct stable *s = (struct stable *)layer;
-  struct neap_text text = neap_text_of(out, NEAP_OP_TEXT);
-  char name[NEAP_ADDR_TEXT], age[48];
+  uint64_t time = 0;
+  if (*argument && neap_quantity_parse(argument, "ns", &time, out, NEAP_OP_TEXT) < 0)
+    return NEAP_REFUSED;
+  neap_stable_suspend(s, NULL, 0, time);
+  return 0;
+}
+
+static int resume(struct neap_layer *layer, const char *argument, char *out)
+{
   (void)argument;
-  if (!neap_stable_coordinator(s)) {
-    neap_text_add(&text, "only the coordinator knows");
-    if (s->view) neap_text_add(&text, ": ask %s", neap_peer_text(s->view->members[0], name));
-    return 0;
-  }
-  for (uint32_t i = 1; i < neap_stable_members(s); i++)
-    if (!s->voted[i])
-      neap_text_add(&text, "%s%s has not voted in this round, last %s ago", text.len ? "\n" : "",
-        neap_peer_text(s->view->members[i], name),
-        neap_quantity_text(
-          (neap_now(layer) + 1 - s->seen[i]) / 1000000 * 1000000, "ns", age, sizeof age));
+  (void)out;
+  neap_stable_resume((struct stable *)layer, NULL, 0);
   return 0;
 }
 
 static const struct neap_op stable_ops[] = {
   {"gossip_now", "Asks for a round of votes now.", gossip_now},
-  {"who", "At the coordinator: who has not voted yet, so that nothing can be freed.", who},
+  {"held_back_by",
+    "Who keeps this member from freeing what it sent, and for how long; at the "
+    "coordinator, who keeps anybody. One on a line.",
+    neap_stable_held_back_by},
+  {"suspend",
+    "No votes, no rounds, nothing freed in nak mode, for a time such as 30s; without one "
+    "for suspend_max.",
+    suspend},
+  {"resume", "Ends what `suspend` began; what was due follows at once.", resume},
   {0},
 };
 
@@ -133,18 +147,22 @@ static void take(struct stable *s, const struct neap_msg *m)
   const struct neap_stable_head *head = neap_stable_head_get(m, &s->layer);
   const struct neap_stable_own_head *own = neap_stable_own_head_get(m, &s->layer);
   int rank = neap_rank(s->view, m->from);
-  if (!neap_stable_my_view(s, head ? head->view : own->view))
+  if (!neap_stable_my_view(s, head ? head->view : own->view)) {
     s->dropped++;
-  else if (head && head->type == NEAP_STABLE_VOTE)
+  } else if (head && neap_stable_suspended(s)) {
+    s->ignored++;
+    s->unheard = true;
+  } else if (head && head->type == NEAP_STABLE_VOTE) {
     take_vote(s, m, rank);
-  else if (head && head->type == NEAP_STABLE_STABILITY)
+  } else if (head && head->type == NEAP_STABLE_STABILITY) {
     take_stability(s, m, rank);
-  else if (own && own->type == NEAP_STABLE_WANTED && rank > 0 && neap_stable_coordinator(s))
+  } else if (own && own->type == NEAP_STABLE_WANTED && rank > 0 && neap_stable_coordinator(s)) {
     neap_stable_want(s, ROUND);
-  else if (own && own->type == NEAP_STABLE_COLLECT && rank == 0 && !neap_stable_coordinator(s))
+  } else if (own && own->type == NEAP_STABLE_COLLECT && rank == 0 && !neap_stable_coordinator(s)) {
     neap_stable_vote_soon(s, &s->answer);
-  else
+  } else {
     s->dropped++;
+  }
 }
 
 /* ---- life ---- */
@@ -161,6 +179,7 @@ static void new_view(struct stable *s, struct neap_view *view)
   neap_timer_stop(&s->answer);
   if (again) neap_stable_vote_soon(s, &s->vote);
   if (s->want != NOTHING) neap_timer_sooner(&s->layer, &s->wanted, neap_stable_spaced(s, 0));
+  neap_stable_speak_up(s); /* A member of JGroups may have left. */
 }
 
 static int stable_open(struct neap_layer *layer, struct neap_trail *trail)
@@ -231,8 +250,18 @@ static enum neap_verdict stable_event(struct neap_layer *layer, struct neap_even
     neap_stable_hold(s, event);
     return NEAP_PASS;
   case NEAP_EVENT_RELEASE:
-    neap_stable_release(s, event->number);
+    neap_stable_release(s, event);
     return NEAP_PASS;
+  case NEAP_EVENT_STABLE_SUSPEND:
+    neap_stable_suspend(s, event->origin, event->number, event->time);
+    return NEAP_STOP;
+  case NEAP_EVENT_STABLE_RESUME:
+    neap_stable_resume(s, event->origin, event->number);
+    return NEAP_STOP;
+  case NEAP_EVENT_HELD_BACK:
+    if (!event->answered) return NEAP_PASS;
+    neap_stable_laggards(s, event);
+    return NEAP_STOP;
   default:
     return NEAP_PASS;
   }
@@ -243,6 +272,15 @@ static void stable_changed(struct neap_layer *layer, const struct neap_attr *att
   struct stable *s = (struct stable *)layer;
   if (attr->at == AT(interval)) neap_stable_tick_start(s);
   if (attr->at == AT(max_bytes)) count_bytes(s, 0);
+  if (s->max_bytes || !s->repeating) return;
+  s->repeating = false; /* Off: nor is the vote repeated that bytes brought about. */
+  neap_timer_stop(&s->vote);
+}
+
+/* Before held_back_by. */
+static void stable_ask(struct neap_layer *layer, const struct neap_op *op)
+{
+  if (op->run == neap_stable_held_back_by) neap_stable_ask_others(layer);
 }
 
 static void stable_close(struct neap_layer *layer)
@@ -252,22 +290,25 @@ static void stable_close(struct neap_layer *layer)
   neap_timer_stop(&s->vote);
   neap_timer_stop(&s->answer);
   neap_timer_stop(&s->wanted);
-  neap_timer_stop(&s->hold);
-  while (s->first) neap_stable_release(s, s->first->number);
+  neap_stable_holds_close(s);
+  neap_stable_forget_laggards(s);
   neap_stable_arrays(s, NULL);
 }
 
 static void stable_check(const struct neap_layer *layer)
 {
   const struct stable *s = (const struct stable *)layer;
-  uint32_t votes = 0, holds = 0, count = neap_stable_members(s);
+  uint32_t votes = 0, holds = 0, suspensions = 0, count = neap_stable_members(s);
   for (uint32_t i = 0; i < count; i++) votes += s->voted[i] != 0;
-  for (const struct hold *h = s->first; h; h = h->next) holds++;
-  NEAP_ASSERT(votes == s->votes && holds == s->holds);
+  for (const struct hold *h = s->first; h; h = h->next) {
+    holds += !h->suspends;
+    suspensions += h->suspends;
+  }
+  NEAP_ASSERT(votes == s->votes && holds == s->holds && suspensions == s->suspensions);
   NEAP_ASSERT(!count || votes < count); /* With all votes it is over. */
   NEAP_ASSERT(!s->votes || (!s->voted[0] && s->missing == count - 1 - votes));
   NEAP_ASSERT(!s->repeating || s->vote.armed);
-  NEAP_ASSERT(s->want == NOTHING || !s->view || s->wanted.armed);
+  NEAP_ASSERT(s->want == NOTHING || !s->view || s->wanted.armed || neap_stable_suspended(s));
   NEAP_ASSERT(!s->first || s->hold.armed);
 }
 
@@ -286,6 +327,7 @@ const struct neap_class neap_stable = {
   .up = stable_up,
   .unseen = NEAP_UNSEEN_RISING_ONE | NEAP_UNSEEN_FALLING_ONE,
   .event = stable_event,
+  .ask = stable_ask,
   .changed = stable_changed,
   .close = stable_close,
   .check = stable_check,

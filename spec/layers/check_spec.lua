@@ -45,6 +45,12 @@ liar("swaps", nth("late", function(self, m)
   self.kept = not self.kept and self:hold(m) or nil
 end))
 
+neap.layer "forgets" {
+  doc = "Those below never hear of a promise.",
+  attrs = {},
+  event = function(_, event) return event.kind == "hold" and "stop" or nil end,
+}
+
 -- checked.lua with a liar between the checker and who it watches.
 local function lying(liar_name, before)
   return build.write(liar_name .. ".lua",
@@ -161,6 +167,31 @@ describe("the checkers", function()
     assert.is_true((g:call(function() return g.ann:send("slow", { rsvp = "delivery" }) end)))
     assert.matches("send 1 ended, and %a+ is not done with it",
       table.concat(g.sim:complaints(), "\n"))
+  end)
+
+  -- Dee joins, and nobody tells the coordinator that the view is there: its digest stays promised.
+  -- Then everybody has what the others sent after it, and is asked how far it is.
+  local function promised(stack, mode)
+    local with = { nakack = { retransmission = mode },
+      stable = { interval = "50ms", max_bytes = "1GB" } }
+    local g = group.new { stack = stack, with = with }
+    local first = g.ann:view().coordinator
+    g.sim:drop { to = first, layer = "gms", type = "view_ack" }
+    g:join("dee", { stack = stack, with = with })
+    g.sim:run "500ms"
+    assert.equal(1, g[first].stack.check_stable.promises)
+    for i = 1, 10 do
+      for _, name in ipairs(g.names) do g[name]:send(tostring(i)) end
+    end
+    g.sim:run "2s"
+    assert(g.ann.stack.check_stable.freed > 0)
+    return table.concat(g.sim:complaints(), "\n")
+  end
+
+  it("see what is freed though it was promised", function()
+    for _, mode in ipairs { "nak", "ack" } do assert.equal("", promised(CHECKED, mode)) end
+    assert.matches("check_stable: %a+'s #%d+ goes, and %a+ has promised it from #%d+ on",
+      promised(lying("forgets", "unicast"), "ack"))
   end)
 
   it("see a view that another member has otherwise", function()

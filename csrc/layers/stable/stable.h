@@ -1,4 +1,4 @@
-/* stable's parts: csrc/layers/stable.c (the layer), stable/votes.c, holds.c and wire.c. */
+/* stable's parts: csrc/layers/stable.c (the layer), stable/votes.c, holds.c, held.c and wire.c. */
 
 #ifndef NEAP_LAYERS_STABLE_H
 #define NEAP_LAYERS_STABLE_H
@@ -14,11 +14,15 @@ struct row {
   uint64_t low, high; /* applied, received */
 };
 
-/* A digest that this member has handed out: votes stay at or below it. */
+/* A digest that this member has handed out: votes stay at or below it.  Or a suspension. */
 struct hold {
   struct hold *next;
-  uint64_t number, until;
+  const struct neap_layer *origin; /* its numbers are its own; NULL: an operation */
+  uint64_t number, since, until;
   struct neap_digest *digest; /* NULL: not known yet, no vote at all */
+  bool suspends;
+  bool timed; /* whoever began it said how long */
+  char by[NEAP_NAME_MAX];
 };
 
 /* What a round is asked for: any, or one that makes room for this member's stream. */
@@ -26,15 +30,17 @@ enum want { NOTHING, ROUND, ROOM };
 
 struct stable {
   struct neap_layer layer;
-  uint64_t interval, max_bytes, spacing, hold_max;                  /* params */
-  uint64_t bytes, missing, holds;                                   /* gauges */
+  uint64_t interval, max_bytes, spacing, hold_max, suspend_max;     /* params */
+  uint64_t bytes, missing, holds, suspensions;                      /* gauges */
   uint64_t sent, received, dropped, repeated, rounds, heard, asked; /* counters */
-  uint64_t expired, incomplete;
+  uint64_t ignored, expired, incomplete;
 
   struct neap_view *view;         /* the one that the arrays are for; counted */
   struct row *sums, *read, *last; /* by rank: this round, a digest being read, last STABILITY */
   uint64_t *voted;                /* by rank: when, in this round, plus 1; 0: not yet */
   uint64_t *seen;                 /* by rank: last vote in this view */
+  uint64_t *least;                /* by rank: whose vote, by rank, has the least of it */
+  uint64_t *holder, *stuck;       /* by rank: the same in `last`, and since when that is so low */
   uint8_t *scratch;               /* a message being written */
   uint32_t votes;                 /* in this round */
   bool concluded;                 /* `last` holds one */
@@ -42,11 +48,14 @@ struct stable {
   bool repeating;                 /* this member's vote awaits STABILITY */
   bool asking, retried;           /* for the digest */
   bool owed;                      /* a vote was due while a hold forbade it */
+  bool unheard;                   /* it was suspended: votes may have come in vain */
   uint64_t voted_last, pause, want_pause;
   uint64_t sent_high;  /* own stream, as of the last vote */
   uint64_t own_stable; /* own stream, as of the last STABILITY */
   enum want want;
   struct hold *first;
+  struct neap_found *laggards; /* what nakack said last: whom it keeps messages for */
+  uint64_t laggards_last;      /* of so many */
   struct neap_timer tick, vote, answer, wanted, hold; /* answer: a vote that was asked for */
 };
 
@@ -83,10 +92,27 @@ neap_fire neap_stable_vote_due, neap_stable_tick_due, neap_stable_want_due, neap
 
 /* ---- stable/holds.c ---- */
 
-/* True while a digest was handed out that is not known yet. */
+/* No votes, no rounds, no STABILITY. */
+bool neap_stable_suspended(const struct stable *s);
+/* That, or a digest was handed out that is not known yet. */
 bool neap_stable_muted(const struct stable *s);
 void neap_stable_hold(struct stable *s, const struct neap_event *event);
-void neap_stable_release(struct stable *s, uint64_t number);
+void neap_stable_release(struct stable *s, const struct neap_event *event);
+/* `by` NULL: an operation.  `time` 0: suspend_max. */
+void neap_stable_suspend(
+  struct stable *s, const struct neap_layer *by, uint64_t number, uint64_t time);
+void neap_stable_resume(struct stable *s, const struct neap_layer *by, uint64_t number);
+/* What was forbidden and no longer is happens now. */
+void neap_stable_speak_up(struct stable *s);
+void neap_stable_holds_close(struct stable *s);
+
+/* ---- stable/held.c ---- */
+
+/* The operation held_back_by: first nakack is asked, its answer is kept, then all is told. */
+void neap_stable_ask_others(struct neap_layer *layer);
+void neap_stable_laggards(struct stable *s, struct neap_event *event);
+void neap_stable_forget_laggards(struct stable *s);
+int neap_stable_held_back_by(struct neap_layer *layer, const char *argument, char *out);
 
 /* ---- stable/wire.c ---- */
 

@@ -75,7 +75,10 @@ void neap_stable_count(struct stable *s, uint32_t rank)
   NEAP_ASSERT(!s->voted[rank]);
   for (uint32_t i = 0; i < count; i++) {
     const struct row *read = &s->read[i];
-    if (!s->votes || later(s->sums[i].low, read->low)) s->sums[i].low = read->low;
+    if (!s->votes || later(s->sums[i].low, read->low)) {
+      s->sums[i].low = read->low;
+      s->least[i] = rank;
+    }
     if (!s->votes || later(read->high, s->sums[i].high)) s->sums[i].high = read->high;
   }
   s->voted[rank] = s->seen[rank] = neap_now(&s->layer) + 1;
@@ -87,7 +90,11 @@ void neap_stable_count(struct stable *s, uint32_t rank)
     return;
   }
 
-  for (uint32_t i = 0; i < count; i++) s->last[i] = s->sums[i];
+  for (uint32_t i = 0; i < count; i++) {
+    if (!s->concluded || s->last[i].low != s->sums[i].low) s->stuck[i] = neap_now(&s->layer);
+    s->holder[i] = s->least[i];
+    s->last[i] = s->sums[i];
+  }
   s->concluded = true;
   s->rounds++;
   neap_stable_reset(s);
@@ -215,7 +222,7 @@ void neap_stable_want_due(struct neap_layer *layer, struct neap_timer *timer)
   struct stable *s = NEAP_HOLDER(timer, struct stable, wanted);
   (void)layer;
   (void)timer;
-  if (!s->view || s->want == NOTHING) return;
+  if (!s->view || s->want == NOTHING || neap_stable_suspended(s)) return;
   want_again(s);
   if (neap_stable_coordinator(s))
     collect(s);

@@ -24,12 +24,15 @@ void neap_stable_arrays(struct stable *s, struct neap_view *view)
   s->scratch = NULL;
   if (!view) return;
   s->sums = calloc(3 * (size_t)view->count, sizeof *s->sums);
-  s->voted = calloc(2 * (size_t)view->count, sizeof *s->voted);
+  s->voted = calloc(5 * (size_t)view->count, sizeof *s->voted);
   s->scratch = malloc(VIEW_ID_MAX + (size_t)view->count * ROW_MAX);
   NEAP_ASSERT(s->sums && s->voted && s->scratch);
   s->read = s->sums + view->count;
   s->last = s->read + view->count;
   s->seen = s->voted + view->count;
+  s->least = s->seen + view->count;
+  s->holder = s->least + view->count;
+  s->stuck = s->holder + view->count;
 }
 
 /* A message of this layer; the view's id stands in the body's slab, before the body, so that the
