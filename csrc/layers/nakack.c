@@ -42,9 +42,10 @@ static const struct neap_attr nakack_attrs[] = {
     .doc = "How long a set of `retransmission` waits for the others; the mode changes all the "
            "same. 0: as long as it takes."},
   {NEAP_PARAM, "xmit_interval", AT(xmit_interval), "ns", NEAP_MS(500), NEAP_MS(1), NEAP_S(60),
-    .live = NEAP_TICK,
+    .or_zero = true, .live = NEAP_TICK,
     .doc = "The longest pause between two requests for the same gap, and the pause between two "
-           "announcements."},
+           "announcements. 0: no gap is asked for and nothing is announced, until it is more "
+           "again; by hand both go."},
   {NEAP_PARAM, "gap_delay", AT(gap_delay), "ns", NEAP_MS(1), 0, UINT64_MAX, .live = NEAP_NOW,
     .words = "tick=18446744073709551615",
     .doc = "How long a gap may be a message that was overtaken before it is asked for; a random "
@@ -282,6 +283,8 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
     nakack_toggle(n);
   } else if (attr->at == AT(window_bytes) || attr->at == AT(window_messages)) {
     nakack_size(n);
+  } else if (attr->at == AT(xmit_interval)) {
+    nakack_resume(n);
   } else if (attr->at == AT(xmit_from_random_member) && !n->xmit_from_random_member) {
     struct stream *s;
     neap_each_peer (layer, s)

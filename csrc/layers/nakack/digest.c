@@ -1,6 +1,6 @@
 /* digest: how far every stream is, said and set; and holds on what was said.
  *
- *     GET        applied, received and (epoch, mode) of each member; never less than was said before
+ *     GET        applied, received and (epoch, mode) of each member; never less than said before
  *     SET        a window where there is none
  *     MERGE      also: a foreign window that is lower starts again there
  *     OVERWRITE  every window starts again there; of the own stream what lies above rises again

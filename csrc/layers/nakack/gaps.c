@@ -15,7 +15,7 @@
  * decide.
  *
  * Invariant: while something is missing one of the two timers runs, or the stream waits for room
- * or is stopped. */
+ * or is stopped, or nothing is to be asked for (xmit_interval = 0). */
 
 #include "layers/nakack/nakack.h"
 
@@ -117,7 +117,7 @@ static uint64_t in_reach(const struct nakack *n, const struct stream *s)
 void nakack_watch(struct nakack *n, struct stream *s, bool soon)
 {
   uint64_t reach = in_reach(n, s);
-  if (!nakack_lacks(s) || s->stopped || s->full) return;
+  if (!nakack_lacks(s) || s->stopped || s->full || !n->xmit_interval) return;
   if (n->gap_delay == TICK) {
     if (!s->gap.armed) neap_timer_start(&n->layer, &s->gap, n->xmit_interval);
   } else if (nakack_after(reach, s->asked)) {
@@ -156,7 +156,8 @@ void nakack_notice(struct nakack *n, struct stream *s, uint64_t seqno, bool soon
   if (NEAP_IS_MUTANT(302)) return;
   /* The rule of the reference asks for the announced seqno at once; the holes before it show
    * then. */
-  if (soon && n->gap_delay == TICK && nakack_after(seqno, s->win.high) && !s->stopped && !s->full)
+  bool may = !s->stopped && !s->full && n->xmit_interval;
+  if (soon && n->gap_delay == TICK && nakack_after(seqno, s->win.high) && may)
     request(n, s, seqno, seqno);
   nakack_watch(n, s, soon);
 }
@@ -215,6 +216,7 @@ void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
   struct nakack *n = (struct nakack *)layer;
   struct stream *s = NEAP_HOLDER(timer, struct stream, again);
   uint64_t from = s->win.hd + 1;
+  if (!n->xmit_interval) return;
   if (n->gap_delay == TICK) { /* It was set meanwhile, and has its own rounds. */
     nakack_watch(n, s, false);
     return;
@@ -245,6 +247,21 @@ void nakack_ask_now(struct nakack *n, struct stream *s)
     first_round(n, s);
   }
   nakack_watch(n, s, false);
+}
+
+void nakack_resume(struct nakack *n)
+{
+  struct stream *s;
+  neap_each_peer (&n->layer, s) {
+    if (!s->known || s == n->own) continue;
+    if (n->xmit_interval) {
+      nakack_watch(n, s, false);
+      continue;
+    }
+    neap_timer_stop(&s->gap);
+    neap_timer_stop(&s->again);
+  }
+  nakack_tail_anew(n);
 }
 
 /* ---- what comes of it ---- */

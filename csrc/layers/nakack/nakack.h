@@ -229,6 +229,8 @@ void nakack_twice(struct nakack *n, struct stream *s, uint64_t seqno, bool again
 void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_t to);
 /* Everything up to `low` is gone at its sender. */
 void nakack_gone(struct nakack *n, struct stream *s, uint64_t low);
+/* xmit_interval was set: repair stops, or goes on. */
+void nakack_resume(struct nakack *n);
 neap_fire nakack_gap_fire, nakack_again_fire;
 
 /* resend.c */
@@ -237,6 +239,7 @@ void nakack_requested(struct nakack *n, struct neap_msg *m, const struct neap_na
 /* tail.c */
 void nakack_tail_sent(struct nakack *n, uint64_t bytes);
 void nakack_tail_view(struct nakack *n);
+void nakack_tail_anew(struct nakack *n);
 void nakack_tail_check(struct nakack *n);
 bool nakack_wants_report(const struct nakack *n);
 void nakack_announce(struct nakack *n);

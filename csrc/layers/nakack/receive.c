@@ -42,13 +42,13 @@ static void no_room(struct nakack *n, struct stream *s, uint64_t seqno)
   n->dropped_full++;
   s->full = true;
   nakack_notice(n, s, seqno, false);
-  if (!n->room.armed) neap_timer_start(&n->layer, &n->room, n->xmit_interval);
+  if (!n->room.armed) neap_timer_start(&n->layer, &n->room, n->xmit_interval + NEAP_MS(1));
 }
 
 void nakack_room_fire(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct nakack *n = (struct nakack *)layer;
-  neap_timer_start(layer, timer, n->xmit_interval);
+  neap_timer_start(layer, timer, n->xmit_interval + NEAP_MS(1));
   nakack_caught_up(n);
 }
 
@@ -61,7 +61,7 @@ void nakack_caught_up(struct nakack *n)
   neap_each_peer (&n->layer, s) {
     if (!s->full) continue;
     s->full = false;
-    nakack_ask_now(n, s);
+    if (n->xmit_interval) nakack_ask_now(n, s);
   }
 }
 

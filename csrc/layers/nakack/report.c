@@ -147,7 +147,7 @@ void nakack_stable(struct nakack *n, const struct neap_digest *digest)
       nakack_drop_copies(n, s, row->delivered);
       if (nakack_after(row->received, s->hearsay)) s->hearsay = row->received;
       if (nakack_after(s->hearsay, s->win.hd) && !n->hearsay.armed)
-        neap_timer_start(&n->layer, &n->hearsay, n->xmit_interval);
+        neap_timer_start(&n->layer, &n->hearsay, n->xmit_interval + NEAP_MS(1));
       continue;
     }
     if (nakack_after(row->delivered, s->win.high)) continue;

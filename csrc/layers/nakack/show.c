@@ -74,7 +74,8 @@ static void check_foreign(const struct nakack *n, const struct stream *s)
   NEAP_ASSERT(!nakack_after(s->run->applied, s->win.hd));
   NEAP_ASSERT(!nakack_after(s->win.high, s->told) || !s->win.waiting);
   /* What is missing is watched. */
-  NEAP_ASSERT(!nakack_lacks(s) || s->stopped || s->full || s->gap.armed || s->again.armed);
+  NEAP_ASSERT(!nakack_lacks(s) || s->stopped || s->full || !n->xmit_interval || s->gap.armed ||
+              s->again.armed);
   NEAP_ASSERT(!s->full || n->room.armed);
   /* What is to be said will be said. */
   NEAP_ASSERT(!s->asked_report || s->report.armed);

@@ -26,7 +26,8 @@ bool nakack_wants_report(const struct nakack *n)
 /* Somebody is there who does not have everything, as far as we know. */
 bool nakack_tail_due(const struct nakack *n)
 {
-  return n->layer.view && n->others != UINT64_MAX && nakack_after(n->own->win.high, n->others);
+  if (!n->layer.view || n->others == UINT64_MAX || !n->xmit_interval) return false;
+  return nakack_after(n->own->win.high, n->others);
 }
 
 static bool goes_on(const struct nakack *n)
@@ -107,6 +108,13 @@ void nakack_tail_view(struct nakack *n)
   if (!n->tail.armed) n->rounds = n->max_times > 1 ? n->max_times - 1 : 0;
   neap_timer_sooner(
     &n->layer, &n->tail, n->announce_delay + SPREAD * (uint64_t)(rank > 0 ? rank : 0));
+}
+
+/* As if something had been sent just now. */
+void nakack_tail_anew(struct nakack *n)
+{
+  n->rounds = 0;
+  if (nakack_tail_due(n)) neap_timer_sooner(&n->layer, &n->tail, first_pause(n));
 }
 
 /* Stops when all have everything; begins when somebody has to be asked now. */

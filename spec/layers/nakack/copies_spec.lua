@@ -1,5 +1,5 @@
--- nakack, copies: with xmit_from_random_member any member answers for any sender, from what it keeps
--- until that is stable.
+-- nakack, copies: with xmit_from_random_member any member answers for any sender, from what it
+-- keeps until that is stable.
 
 local group = require "support.group"
 
