@@ -2,6 +2,8 @@
  *
  * A connection per peer and direction.  The sender numbers its messages from 1 and keeps them until
  * the receiver reports them; the receiver hands up what is in order and asks for what is missing.
+ * Who finds a loss at the end is the connection's mode, ack or nak, and can be changed while
+ * messages flow (unicast/mode.c).
  *
  *     sender                                         receiver
  *       DATA 1 first, 2, 3   ------------------->    no entry: the first one makes it
@@ -13,15 +15,16 @@
  *
  * Connection ids tell one life of a connection from the next; timestamps of the receiver order its
  * reports, so that one from before it lost its table is never believed.  A receiver without an
- * entry asks for the lowest message (SEND_FIRST_SEQNO), which then says "first".
+ * entry asks where the window begins (unicast/sync.c).
  *
  * Out-of-band messages rise when they come, once, and keep their place in the numbers.  Messages to
  * oneself do not touch the network but are kept and reported in the same way.
  *
- * Once means: as long as neither side's process dies or forgets by age.  A receiver that was out of
- * the view for twice conn_close_timeout may see a message again that it reported before.
+ * Once means: as long as neither side's process dies or forgets by age (unicast/age.c).  Then it is
+ * at least once: what was applied and could not be reported may come again.
  *
- * Wire format: UNICAST3's, and own headers (EMPTY, NONE) to Neap peers.  Deviations from UNICAST3:
+ * Wire format: UNICAST3's, and own headers to Neap peers.  Towards others a connection is always in
+ * ack mode and found by timestamps.  Deviations from UNICAST3:
  * what is reported is applied, not received; gaps and the tail have timers of milliseconds; the
  * request for the first seqno is repeated by timer; a newer connection id is told by difference, so
  * that it may wrap.
@@ -30,6 +33,8 @@
  * reported. */
 
 #include "layers/unicast/unicast.h"
+
+#include <stdio.h>
 
 static const struct neap_header unicast_headers[] = {
   NEAP_HEADER_ROW("unicast", NEAP_P_UNICAST3, 82, neap_uni_head, "one message of a connection"),
@@ -41,13 +46,28 @@ static const struct neap_header unicast_headers[] = {
 
 #define AT(member) offsetof(struct unicast, member)
 static const struct neap_attr unicast_attrs[] = {
-  {NEAP_PARAM, "retransmission", AT(retransmission), "", 0, .type = NEAP_CHOICE, .choices = "ack",
-    .doc = "Who finds a loss at the tail: ack, the sender, which keeps what is not reported."},
+  {NEAP_PARAM, "retransmission", AT(retransmission), "", NEAP_UNI_ACK_MODE, NEAP_UNI_ACK_MODE,
+    NEAP_UNI_NAK_MODE, .type = NEAP_CHOICE, .live = NEAP_NOW, .choices = "ack nak",
+    .doc =
+      "Who finds a loss at the end of what this member sends: ack, the sender, soon; nak, the "
+      "receiver by rare reports. A set switches each connection where it stands and is "
+      "settled when all receivers have followed; to members that are not Neap's it stays ack."},
+  {NEAP_PARAM, "mode_timeout", AT(mode_timeout), "ns", NEAP_S(10), 0, NEAP_S(3600),
+    .live = NEAP_NOW,
+    .doc = "How long a set of `retransmission` waits for the others; the mode changes all the "
+           "same. 0: as long as it takes."},
+  {NEAP_PARAM, "sync", AT(sync), "", NEAP_UNI_TIMESTAMP, NEAP_UNI_TIMESTAMP, NEAP_UNI_HANDSHAKE,
+    .type = NEAP_CHOICE, .live = NEAP_NOW, .choices = "timestamp handshake",
+    .doc = "How a receiver that lost its table asks where a connection begins, from the next "
+           "question on: by a timestamp, or by a handshake that gives it a new id. Both are "
+           "answered; members that are not Neap's are always asked by timestamp."},
   {NEAP_PARAM, "window_messages", AT(window_messages), "messages", 8192, 1, 65536, .live = NEAP_NOW,
     .doc = "Messages to one peer that may be unreported; a send beyond it would block. Lowered, "
            "what is on its way stays on its way."},
-  {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 4000000, 1000, 1u << 30, .live = NEAP_NOW,
-    .doc = "The same in bytes of bodies; an eighth of it is reported at once."},
+  {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 0, 1000, 1u << 30, .live = NEAP_NOW,
+    .words = "auto=0",
+    .doc = "The same in bytes of bodies; an eighth of it (nak: a quarter) is reported at once. "
+           "auto: 60 % of the receive buffer that the system granted, 4MB at most."},
   {NEAP_PARAM, "xmit_interval", AT(xmit_interval), "ns", NEAP_MS(500), NEAP_MS(1), NEAP_S(60),
     .live = NEAP_TICK,
     .doc = "Longest pause between two attempts, of requests for a gap and of the highest message."},
@@ -59,6 +79,10 @@ static const struct neap_attr unicast_attrs[] = {
            "again; more where the round trip is longer."},
   {NEAP_PARAM, "ack_delay", AT(ack_delay), "ns", NEAP_MS(5), 0, NEAP_S(10), .live = NEAP_TICK,
     .doc = "How long a report may wait for company. 0: each turn reports."},
+  {NEAP_PARAM, "stable_interval", AT(stable_interval), "ns", NEAP_MS(500), NEAP_MS(1), NEAP_S(60),
+    .live = NEAP_TICK,
+    .doc = "In nak mode what is applied is reported so much later, and the highest is sent again "
+           "when nothing was for longer: a loss at the end lasts so long."},
   {NEAP_PARAM, "ack_threshold", AT(ack_threshold), "messages", 100, 1, 65536, .live = NEAP_NOW,
     .doc = "So many applied messages are reported at once. 1: each."},
   {NEAP_PARAM, "max_xmit_req_size", AT(max_xmit_req_size), "messages", NEAP_SEQNOS_MAX, 1,
@@ -70,10 +94,12 @@ static const struct neap_attr unicast_attrs[] = {
   {NEAP_PARAM, "early_max", AT(early_max), "messages", 64, 0, 65536, .live = NEAP_NOW,
     .doc = "Messages kept per peer that came before their connection was known. 0: none, they are "
            "asked for again."},
-  {NEAP_PARAM, "first_seqno", AT(first_seqno), "seqno", 1, 1, UINT64_MAX, .live = NEAP_TICK,
+  {NEAP_PARAM, "first_seqno", AT(first_seqno), "seqno", 1, 1, UINT64_MAX / 4 * 3, .live = NEAP_TICK,
     .doc = "Number of the first message of a connection: for tests of large numbers."},
   {NEAP_PARAM, "first_conn", AT(first_conn), "id", 0, 0, NEAP_UNI_CONNS - 1, .live = NEAP_TICK,
     .doc = "Id of the first connection to a peer: for tests of their wrapping."},
+  {NEAP_PARAM, "first_stamp", AT(first_stamp), "", 1, 0, UINT32_MAX, .live = NEAP_NO,
+    .doc = "The first timestamp of reports and questions: for tests of their wrapping."},
   {NEAP_PARAM, "conn_expiry_timeout", AT(conn_expiry_timeout), "ns", NEAP_S(120), 0, NEAP_S(86400),
     .live = NEAP_TIMER,
     .doc = "A connection that is idle for so long, with everything reported, is "
@@ -93,6 +119,8 @@ static const struct neap_attr unicast_attrs[] = {
   {NEAP_GAUGE, "early", AT(early), "messages", .doc = "Came before their connection was known."},
   {NEAP_GAUGE, "senders", AT(senders), "connections", .doc = "Open towards a peer."},
   {NEAP_GAUGE, "receivers", AT(receivers), "connections", .doc = "Open from a peer."},
+  {NEAP_GAUGE, "mode_pending", AT(mode_pending), "connections",
+    .doc = "Have not reported the newest toggle yet."},
   {NEAP_COUNTER, "sent", AT(sent), "messages", .doc = "Sent for the first time."},
   {NEAP_COUNTER, "received", AT(received), "messages", .doc = "Came for the first time."},
   {NEAP_COUNTER, "looped", AT(looped), "messages", .doc = "Sent to this member itself."},
@@ -110,6 +138,12 @@ static const struct neap_attr unicast_attrs[] = {
     .doc = "Requests of peers for ours."},
   {NEAP_COUNTER, "firsts_answered", AT(firsts_answered), "messages",
     .doc = "Times a peer was told where the window begins."},
+  {NEAP_COUNTER, "syncs_sent", AT(syncs_sent), "messages", .doc = "Handshakes asked for."},
+  {NEAP_COUNTER, "syncs_received", AT(syncs_received), "messages", .doc = "Peers asked for one."},
+  {NEAP_COUNTER, "toggles", AT(toggles), "changes", .doc = "Of the mode towards one peer."},
+  {NEAP_COUNTER, "toggles_followed", AT(toggles_followed), "changes", .doc = "Of peers' modes."},
+  {NEAP_COUNTER, "toggles_settled", AT(toggles_settled), "changes",
+    .doc = "Sets of the mode that ended, in time or not."},
   {NEAP_COUNTER, "twice", AT(twice), "messages", .doc = "Came again; dropped."},
   {NEAP_COUNTER, "stale", AT(stale), "messages",
     .doc = "Of a connection that is over, or a report older than one seen; ignored."},
@@ -131,10 +165,19 @@ static const struct neap_attr unicast_attrs[] = {
   {NEAP_END},
 };
 
+/* Everybody's buffers are taken to be like this member's. */
+static void size_window(struct unicast *u)
+{
+  u->bound_bytes = u->window_bytes ? u->window_bytes : neap_window_auto(&u->layer);
+}
+
 static int unicast_open(struct neap_layer *layer, struct neap_trail *trail)
 {
   struct unicast *u = (struct unicast *)layer;
   (void)trail;
+  u->stamp = (uint32_t)u->first_stamp - 1;
+  size_window(u);
+  neap_timer_init(layer, &u->mode_timer, neap_unicast_mode_due);
   u->delivered = neap_msg_own(layer, NULL, NEAP_OOB);
   return 0;
 }
@@ -183,13 +226,22 @@ static void own_up(struct unicast *u, struct peer *p, struct neap_msg *m, struct
   const struct neap_uni_own_head *own = neap_uni_own_head_get(m, &u->layer);
   switch (own->type) {
   case NEAP_UNI_STABLE:
-    neap_unicast_acked(u, p, (uint16_t)own->conn, own->stamp, own->low);
+    neap_unicast_stable(u, p, own);
     break;
   case NEAP_UNI_EMPTY:
     neap_unicast_empty(u, p, own, up);
     break;
   case NEAP_UNI_NONE:
     neap_unicast_none(u, p, own->stamp);
+    break;
+  case NEAP_UNI_SYNC:
+    neap_unicast_sync_asked(u, p, own);
+    break;
+  case NEAP_UNI_SYNC_OK:
+    neap_unicast_sync_ok(u, p, own, up);
+    break;
+  case NEAP_UNI_SYNC_ACK:
+    neap_unicast_sync_ack(u, p, own);
     break;
   default:
     u->bad++;
@@ -199,12 +251,14 @@ static void own_up(struct unicast *u, struct peer *p, struct neap_msg *m, struct
 
 static void close_asked(struct unicast *u, struct peer *p, uint16_t conn)
 {
-  const struct in *in = &p->in;
+  struct in *in = &p->in;
   /* A newer id says the same: the sender has gone on. */
-  if (in->open && (conn == in->conn || neap_conn_newer(conn, in->conn)))
-    neap_unicast_forget(u, p);
-  else
+  if (!in->open || (conn != in->conn && !neap_conn_newer(conn, in->conn))) {
     u->stale++;
+    return;
+  }
+  in->ended = true;
+  neap_unicast_forget(u, p);
 }
 
 static void head_up(struct unicast *u, struct peer *p, struct neap_msg *m, struct neap_batch *up)
@@ -279,16 +333,34 @@ static enum neap_verdict unicast_event(struct neap_layer *layer, struct neap_eve
       neap_unicast_applied(u, p);
     }
   } else if (event->kind == NEAP_EVENT_TAIL && event->peer) {
-    event->flag = true;
+    event->flag = neap_unicast_mode(neap_unicast_peer(u, event->peer)) == NEAP_UNI_ACK_MODE;
     return NEAP_ANSWER;
   }
   return NEAP_PASS;
+}
+
+static int unicast_may(const struct neap_layer *layer, const struct neap_attr *attr,
+  const struct neap_value *value, char *why, size_t size)
+{
+  const struct peer *p;
+  (void)value;
+  if (attr->at != AT(retransmission)) return 0;
+  neap_each_peer (layer, p) {
+    if (!p->peer || neap_unicast_may_toggle(p)) continue;
+    char name[NEAP_ADDR_TEXT];
+    snprintf(why, size, "%s has not followed the last %d changes of it",
+      neap_peer_text(p->peer, name), NEAP_UNI_TURNS);
+    return NEAP_REFUSED;
+  }
+  return 0;
 }
 
 static void unicast_changed(struct neap_layer *layer, const struct neap_attr *attr)
 {
   struct unicast *u = (struct unicast *)layer;
   struct peer *p;
+  if (attr->at == AT(retransmission)) neap_unicast_toggle_all(u);
+  if (attr->at == AT(window_bytes)) size_window(u);
   neap_each_peer (layer, p) {
     if (!p->peer) continue;
     if (attr->at == AT(window_messages) || attr->at == AT(window_bytes)) neap_unicast_publish(u, p);
@@ -299,58 +371,8 @@ static void unicast_changed(struct neap_layer *layer, const struct neap_attr *at
 static void unicast_close(struct neap_layer *layer)
 {
   struct unicast *u = (struct unicast *)layer;
+  neap_timer_stop(&u->mode_timer);
   neap_msg_free(u->delivered); /* Windows that still count on it hold it too. */
-}
-
-/* ---- check ---- */
-
-static void check_out(const struct unicast *u, const struct peer *p)
-{
-  const struct out *o = &p->out;
-  struct neap_gate_position held = {0};
-  bool unreported = o->open && o->window.low != o->window.high;
-  NEAP_ASSERT(o->open || !o->window.stored);
-  if (o->open) neap_window_check(&o->window);
-  for (uint64_t s = o->window.low + 1; o->open && !neap_after(s, o->window.high); s++) {
-    held.bytes += neap_window_get(&o->window, s)->charge; /* Nothing is missing here. */
-    held.messages += neap_window_get(&o->window, s)->charges;
-  }
-  NEAP_ASSERT(o->taken.bytes - o->freed.bytes == held.bytes);
-  NEAP_ASSERT(o->taken.messages - o->freed.messages == held.messages);
-  /* What is not reported is watched, as long as the peer may be resent to. */
-  if (unreported && !p->peer->self && (p->member || neap_now(&u->layer) < o->until))
-    NEAP_ASSERT(o->tail.armed);
-}
-
-static void check_in(const struct peer *p)
-{
-  const struct in *in = &p->in;
-  NEAP_ASSERT(!in->early.first || in->ask.armed);
-  if (!in->open) return;
-  neap_window_check(&in->window);
-  NEAP_ASSERT(!neap_window_get(&in->window, in->window.hd + 1)); /* What can rise has risen. */
-  NEAP_ASSERT(!neap_after(in->run->applied, in->heard));
-  NEAP_ASSERT(!neap_after(in->window.high, in->heard));
-  /* A gap is watched, and a report is on its way. */
-  if (neap_after(in->heard, in->window.hd) && !in->halted)
-    NEAP_ASSERT(in->gap.armed || in->repeat.armed);
-  if (in->run->applied != in->reported && !in->run->mover.queued) NEAP_ASSERT(in->report.armed);
-}
-
-static void unicast_check(const struct neap_layer *layer)
-{
-  const struct unicast *u = (const struct unicast *)layer;
-  uint64_t unacked = 0, waiting = 0, early = 0;
-  const struct peer *p;
-  neap_each_peer (layer, p) {
-    if (!p->peer) continue;
-    check_out(u, p);
-    check_in(p);
-    unacked += p->out.open ? p->out.window.stored : 0;
-    waiting += p->in.open ? p->in.window.waiting : 0;
-    early += p->in.early.count;
-  }
-  NEAP_ASSERT(unacked == u->unacked && waiting == u->waiting && early == u->early);
 }
 
 const struct neap_class neap_unicast = {
@@ -370,7 +392,8 @@ const struct neap_class neap_unicast = {
   .up = unicast_up,
   .unseen = NEAP_UNSEEN_RISING_ALL | NEAP_UNSEEN_FALLING_ALL,
   .event = unicast_event,
+  .may = unicast_may,
   .changed = unicast_changed,
   .close = unicast_close,
-  .check = unicast_check,
+  .check = neap_unicast_check,
 };

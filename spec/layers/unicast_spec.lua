@@ -233,13 +233,14 @@ describe("unicast", function()
 end)
 
 describe("the prompt of unicast", function()
-  it("shows connections, and names the peer it does not know", function()
+  it("shows both halves of connections, and names the peer it does not know", function()
     local g = pair()
     say(g, "ann", "bob", 1, 3)
     g.sim:settle()
-    local text = g.ann.stack.unicast:connections()
-    assert.truthy(text:find "bob")
-    assert.truthy(text:find "0 not reported")
+    local text = g.ann.stack.unicast:windows()
+    local low, high = text:match "bob to=0 low=(%d+) high=(%d+) bytes=0 mode=ack epoch=0"
+    assert.equal(high, low)
+    assert.truthy(g.bob.stack.unicast:windows():find("ann.* applied=" .. high))
     local ok, _, detail = g.ann.stack.unicast:close "bub"
     assert.is_nil(ok)
     assert.truthy(detail:find "did you mean 'bob'")

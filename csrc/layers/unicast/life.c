@@ -1,18 +1,14 @@
 /* Connections: how they begin, end, and what is remembered of them.
  *
- *     sending     open -- idle conn_expiry_timeout, then conn_close_timeout --> closed, CLOSE sent
- *                   \---- out of the view for conn_close_timeout -----> closed; RESET if something
- *                                                                       was not reported
- *     receiving   open -- CLOSE, idle, or out of the view --> closing -- everything handed up is
- *                 released --> remembered for conn_close_timeout --> nothing
+ *     sending     nothing -- a message --> open, the next id -- by hand, by age --> closed
+ *     receiving   nothing -- a first --> open -- CLOSE, by hand, by age --> closing
+ *                 -- all that was handed up is released, what was stored is gone --> remembered
+ *                 -- by age --> nothing
  *
- * A connection id is never used again while anybody could remember it: the counter outlives
- * everything else by a second conn_close_timeout. */
+ * A memory knows the id, what was applied, and the mode: a first of that window goes on there.  A
+ * first of an id that is not newer than entry or memory is a zombie of an older life. */
 
 #include "layers/unicast/unicast.h"
-
-/* What is closing looks so often whether the application is done. */
-#define RECHECK NEAP_S(1)
 
 struct neap_msg *neap_unicast_own(
   struct unicast *u, struct peer *p, struct neap_uni_head head, unsigned flags)
@@ -40,14 +36,13 @@ void neap_unicast_rtt(struct peer *p, uint64_t sample)
 
 /* ---- peers ---- */
 
-static void age_due(struct neap_layer *layer, struct neap_timer *timer);
-
 struct peer *neap_unicast_peer(struct unicast *u, struct neap_peer *peer)
 {
   struct neap_layer *layer = &u->layer;
   struct peer *p = neap_peer_state(layer, peer);
   if (p->peer) return p;
   p->peer = peer;
+  p->mode = (uint8_t)u->retransmission;
   p->member = neap_in_view(layer->view, peer);
   p->left = neap_now(layer);
   neap_timer_init(layer, &p->out.tail, neap_unicast_tail);
@@ -55,7 +50,7 @@ struct peer *neap_unicast_peer(struct unicast *u, struct neap_peer *peer)
   neap_timer_init(layer, &p->in.repeat, neap_unicast_repeat_due);
   neap_timer_init(layer, &p->in.report, neap_unicast_report_due);
   neap_timer_init(layer, &p->in.ask, neap_unicast_ask_due);
-  neap_timer_init_background(layer, &p->age, age_due);
+  neap_timer_init_background(layer, &p->age, neap_unicast_age_due);
   /* Sends to a member start after its view, which made this state: nothing is on its way here. */
   p->out.taken = p->out.freed = neap_gate_at(layer, peer);
   neap_unicast_publish(u, p);
@@ -75,28 +70,41 @@ void neap_unicast_open_out(struct unicast *u, struct peer *p)
 {
   struct out *o = &p->out;
   o->conn = (uint16_t)(o->numbered ? (o->conn + 1u) % NEAP_UNI_CONNS : u->first_conn);
+  o->base = o->conn;
   o->numbered = o->open = true;
-  o->heard = o->first = false;
-  o->pause = o->probe = o->answered_at = 0;
+  o->heard = o->first = o->syncing = false;
+  o->mode = (uint8_t)neap_unicast_mode(p);
+  o->epoch = o->mode == NEAP_UNI_NAK_MODE; /* A window begins in ack mode. */
+  o->pause = o->probe = o->answered_at = o->turn = 0;
+  o->nonce = o->turns = 0;
   o->used = neap_now(&u->layer);
   neap_window_init(&o->window, u->first_seqno - 1, NEAP_UNI_SEQNOS);
   u->senders++;
   if (!p->peer->self) hold(u, p);
 }
 
+/* True: something was not reported. */
+static bool stop_out(struct unicast *u, struct peer *p)
+{
+  struct out *o = &p->out;
+  bool lost = neap_unicast_unreported(o);
+  if (!o->open) return false;
+  neap_unicast_purge(u, p, o->window.high);
+  neap_window_done(&o->window);
+  neap_timer_stop(&o->tail);
+  o->open = o->syncing = false;
+  o->turn = o->turns = 0;
+  u->senders--;
+  return lost;
+}
+
 void neap_unicast_close_out(struct unicast *u, struct peer *p, bool tell)
 {
   struct out *o = &p->out;
   if (!o->open) return;
-  bool lost = o->window.low != o->window.high;
-  neap_unicast_purge(u, p, o->window.high);
-  neap_window_done(&o->window);
-  neap_timer_stop(&o->tail);
-  o->open = false;
-  u->senders--;
-  if (!tell) return;
+  bool lost = stop_out(u, p);
   u->closed++;
-  if (p->member) { /* It may forget as well. */
+  if (tell && p->member) { /* It may forget as well. */
     struct neap_uni_head head = {.type = NEAP_UNI_CLOSE, .conn = (int16_t)o->conn};
     neap_pass_down_msg(&u->layer, neap_unicast_own(u, p, head, NEAP_NO_FC));
   }
@@ -106,6 +114,7 @@ void neap_unicast_close_out(struct unicast *u, struct peer *p, bool tell)
       &u->layer, &(struct neap_event){.kind = NEAP_EVENT_RESET, .peer = neap_peer_ref(p->peer)});
   }
   neap_unicast_publish(u, p);
+  neap_unicast_follow(u);
 }
 
 /* ---- the receiving half ---- */
@@ -118,24 +127,32 @@ static void stop_in(struct unicast *u, struct peer *p)
   neap_window_done(&in->window);
   neap_receipts_close(in->run);
   in->run = NULL;
-  in->open = in->closing = false;
+  in->open = in->closing = in->ended = false;
   u->receivers--;
   neap_timer_stop(&in->gap);
   neap_timer_stop(&in->repeat);
   neap_timer_stop(&in->report);
 }
 
-void neap_unicast_open_in(struct unicast *u, struct peer *p, uint16_t conn, uint64_t at)
+/* A window that begins there, or further up where memory says so. */
+static void open_in(struct unicast *u, struct peer *p, const struct start *start)
 {
   struct in *in = &p->in;
+  uint64_t at = start->at;
   stop_in(u, p);
-  if (in->remembered && in->old_conn == conn && neap_after(in->old_applied, at))
-    at = NEAP_IS_MUTANT(406) ? at : in->old_applied;
+  in->mode = NEAP_UNI_ACK_MODE;
+  in->epoch = 0;
+  if (in->remembered && neap_conn_within(start->base, start->conn, in->old_conn)) {
+    if (neap_after(in->old_applied, at) && !NEAP_IS_MUTANT(406)) at = in->old_applied;
+    in->mode = in->old_mode;
+    in->epoch = in->old_epoch;
+  }
   in->remembered = false;
-  in->conn = conn;
+  in->conn = start->conn;
+  in->base = start->base;
   in->open = true;
   in->heard = in->asked = in->reported = at;
-  in->risen = in->pause = in->probe = 0;
+  in->risen = in->pause = in->probe = in->report_at = 0;
   in->used = neap_now(&u->layer);
   neap_window_init(&in->window, at, NEAP_UNI_SEQNOS);
   in->run = neap_receipts_new(&u->layer, p->peer, at);
@@ -143,7 +160,8 @@ void neap_unicast_open_in(struct unicast *u, struct peer *p, uint16_t conn, uint
   hold(u, p);
 }
 
-void neap_unicast_move_in(struct unicast *u, struct peer *p, uint64_t at)
+/* Everything up to `at` was reported by an earlier life of this window: goes on behind it. */
+static void move_in(struct unicast *u, struct peer *p, uint64_t at)
 {
   struct in *in = &p->in;
   u->moved++;
@@ -157,12 +175,44 @@ void neap_unicast_move_in(struct unicast *u, struct peer *p, uint64_t at)
   if (neap_after(at, in->asked)) in->asked = at;
 }
 
+bool neap_unicast_over(const struct in *in, uint16_t conn)
+{
+  if (NEAP_IS_MUTANT(402)) return false;
+  if (in->open) return conn != in->conn && !neap_conn_newer(conn, in->conn);
+  return in->remembered && conn != in->old_conn && !neap_conn_newer(conn, in->old_conn);
+}
+
+void neap_unicast_begin(
+  struct unicast *u, struct peer *p, const struct start *said, struct neap_batch *up)
+{
+  struct in *in = &p->in;
+  struct start start = *said;
+  if ((unsigned)(start.conn - start.base) % NEAP_UNI_CONNS >= NEAP_UNI_CONNS / 2) {
+    u->bad++;
+    start.base = start.conn;
+  }
+  bool same = in->open && in->conn == start.conn;
+  if (in->open && neap_conn_within(start.base, start.conn, in->conn) && !NEAP_IS_MUTANT(415)) {
+    in->conn = start.conn; /* A handshake gave this window another id, or it is the same. */
+    in->base = start.base;
+    if (neap_after(start.at, in->window.hd)) move_in(u, p, start.at);
+  } else {
+    open_in(u, p, &start);
+  }
+  neap_unicast_adopt(u, p, start.epoch, start.mode);
+  neap_unicast_release(u, p, in->window.hd, up);
+  /* While a handshake is on its way only that is an answer to it. */
+  if (!same || (in->syncing && !in->nonce)) neap_unicast_drain(u, p, up);
+}
+
 void neap_unicast_forget(struct unicast *u, struct peer *p)
 {
   struct in *in = &p->in;
   if (!in->open) return;
-  if (in->run->mover.out &&
-      !NEAP_IS_MUTANT(405)) { /* A message that comes again would be taken for a new one. */
+  /* A message that comes again would be taken for a new one; one that waits may have been answered
+   * for, or handed up out of order. */
+  bool busy = in->run->mover.out || (in->window.stored && p->member && !in->ended);
+  if (busy && !NEAP_IS_MUTANT(405)) {
     in->closing = true;
     in->used = neap_now(&u->layer);
     neap_unicast_plan(u, p);
@@ -170,8 +220,10 @@ void neap_unicast_forget(struct unicast *u, struct peer *p)
   }
   in->remembered = true;
   in->old_conn = in->conn;
+  in->old_mode = in->mode;
+  in->old_epoch = in->epoch;
   in->old_applied = in->run->applied;
-  in->old_until = neap_now(&u->layer) + u->conn_close_timeout;
+  in->old_until = u->conn_close_timeout ? neap_now(&u->layer) + u->conn_close_timeout : UINT64_MAX;
   u->forgotten++;
   stop_in(u, p);
   neap_unicast_plan(u, p);
@@ -181,7 +233,8 @@ void neap_unicast_drop_early(struct unicast *u, struct peer *p)
 {
   u->early -= p->in.early.count;
   neap_batch_free(&p->in.early);
-  p->in.tries = 0;
+  p->in.tries = p->in.nonce = 0;
+  p->in.syncing = false;
   neap_timer_stop(&p->in.ask);
 }
 
@@ -223,84 +276,7 @@ void neap_unicast_view(struct unicast *u)
   }
   /* Each member has its room at the gate before the application sees the view. */
   for (uint32_t i = 0; i < view->count; i++) neap_unicast_peer(u, view->members[i]);
-}
-
-/* ---- age ---- */
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-  return a > b ? a : b;
-}
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-  return a < b ? a : b;
-}
-
-/* When a half that was last used then may end; UINT64_MAX: never. */
-static uint64_t half_end(const struct unicast *u, const struct peer *p, uint64_t used)
-{
-  if (!u->conn_close_timeout) return UINT64_MAX;
-  if (!p->member) return later(p->left, used) + u->conn_close_timeout;
-  if (!u->conn_expiry_timeout) return UINT64_MAX;
-  return used + u->conn_expiry_timeout + u->conn_close_timeout;
-}
-
-static uint64_t out_end(const struct unicast *u, const struct peer *p)
-{
-  const struct out *o = &p->out;
-  if (!o->open || (p->member && o->window.low != o->window.high)) return UINT64_MAX;
-  return half_end(u, p, o->used);
-}
-
-static uint64_t in_end(const struct unicast *u, const struct peer *p)
-{
-  const struct in *in = &p->in;
-  if (!in->open) return UINT64_MAX;
-  if (in->closing) return in->used + RECHECK;
-  /* A member's messages that wait for a gap are not idle: the gap is asked for. */
-  if (p->member && in->window.stored) return UINT64_MAX;
-  return half_end(u, p, in->used);
-}
-
-/* When the last of it goes, the counter of connection ids too. */
-static uint64_t end(const struct unicast *u, const struct peer *p)
-{
-  if (p->member || !p->held || p->out.open || p->in.open || p->in.remembered) return UINT64_MAX;
-  if (!u->conn_close_timeout) return UINT64_MAX;
-  uint64_t last = later(p->left, later(p->out.used, p->in.used));
-  return last + 2 * u->conn_close_timeout;
-}
-
-static uint64_t memory_end(const struct peer *p)
-{
-  return p->in.remembered ? p->in.old_until : UINT64_MAX;
-}
-
-void neap_unicast_plan(struct unicast *u, struct peer *p)
-{
-  if (p->peer->self) return;
-  uint64_t at = sooner(sooner(out_end(u, p), in_end(u, p)), sooner(memory_end(p), end(u, p)));
-  uint64_t now = neap_now(&u->layer);
-  if (at == UINT64_MAX)
-    neap_timer_stop(&p->age);
-  else
-    neap_timer_start(&u->layer, &p->age, at > now ? at - now : 0);
-}
-
-static void age_due(struct neap_layer *layer, struct neap_timer *timer)
-{
-  struct unicast *u = (struct unicast *)layer;
-  struct peer *p = NEAP_HOLDER(timer, struct peer, age);
-  uint64_t now = neap_now(layer);
-  if (out_end(u, p) <= now) neap_unicast_close_out(u, p, true);
-  if (in_end(u, p) <= now) neap_unicast_forget(u, p);
-  if (memory_end(p) <= now) p->in.remembered = false;
-  if (end(u, p) <= now) {
-    p->held = false;
-    neap_peer_release(layer, p->peer);
-  }
-  neap_unicast_plan(u, p);
+  neap_unicast_follow(u); /* Who left is not waited for. */
 }
 
 void neap_unicast_gone(struct neap_layer *layer, struct neap_peer *peer, void *state)
@@ -308,7 +284,7 @@ void neap_unicast_gone(struct neap_layer *layer, struct neap_peer *peer, void *s
   struct unicast *u = (struct unicast *)layer;
   struct peer *p = state;
   if (!p->peer) return;
-  neap_unicast_close_out(u, p, false);
+  stop_out(u, p);
   neap_unicast_drop_in(u, p);
   if (p->in.run) neap_receipts_close(p->in.run); /* this member's own */
   neap_timer_stop(&p->age);

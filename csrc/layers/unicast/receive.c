@@ -1,148 +1,11 @@
-/* The receiving half: order, gaps, reports.
+/* The receiving half: order.
  *
  *        applied      hd                heard
- *           |  handed  |                  |      gap: a number below `heard` that did not come is
- *       ----+----------+--[ ][8][ ][10]---       asked for after gap_delay, again after two round
- *                                                trips, then with growing pauses
- *
- * What is reported is *applied*: the application is done with it. */
+ *           |  handed  |                  |      what is early waits in its place; what is in order
+ *       ----+----------+--[ ][8][ ][10]---       rises with a receipt, and is applied when all that
+ *                                                was made of it is freed */
 
 #include "layers/unicast/unicast.h"
-
-/* A foreign peer that answers no request for its first seqno is given up after so many; so is one
- * that is in no view. */
-enum { TRIES = 5 };
-
-/* Strangers are cheap to forge: all together have no more early messages than so many peers. */
-enum { EARLY_PEERS = 16 };
-
-/* ---- gaps ---- */
-
-/* Asks for what is missing in `from` .. `to`; returns how far it looked. */
-static uint64_t ask(struct unicast *u, struct peer *p, uint64_t from, uint64_t to)
-{
-  struct in *in = &p->in;
-  struct neap_uni_head head = {.type = NEAP_UNI_XMIT_REQ};
-  uint64_t first = neap_window_missing(&in->window, from, to);
-  if (!first) return to;
-  struct neap_msg *m = neap_unicast_own(u, p, head, NEAP_OOB | NEAP_NO_FC);
-  to = neap_seqnos_ask(m, &in->window, first, to, (uint32_t)u->max_xmit_req_size);
-  u->requests_sent++;
-  if (!in->probe) {
-    in->probe = first;
-    in->probe_at = neap_now(&u->layer);
-  }
-  neap_pass_down_msg(&u->layer, m);
-  return to;
-}
-
-/* Two round trips, or as long as answers have taken; and what a busy moment takes. */
-static uint64_t repeat_base(const struct unicast *u, const struct peer *p)
-{
-  uint64_t trip = neap_unicast_trip(p), base = NEAP_MS(2);
-  if (base < 2 * trip) base = 2 * trip;
-  if (base < trip + 4 * p->rtt_spread) base = trip + 4 * p->rtt_spread;
-  return base < u->xmit_interval ? base : u->xmit_interval;
-}
-
-void neap_unicast_watch_gaps(struct unicast *u, struct peer *p)
-{
-  struct in *in = &p->in;
-  if (!neap_after(in->heard, in->window.hd)) {
-    neap_timer_stop(&in->gap);
-    neap_timer_stop(&in->repeat);
-    in->asked = in->heard;
-    in->pause = 0;
-    return;
-  }
-  if (in->halted && !p->member) return;
-  in->halted = false;
-  if (neap_after(in->heard, in->asked))
-    neap_arm(&u->layer, &in->gap, u->gap_delay);
-  else
-    neap_arm(&u->layer, &in->repeat, in->pause ? in->pause : repeat_base(u, p));
-}
-
-/* The application takes nothing: what would come could not be kept. */
-static bool full(const struct unicast *u)
-{
-  return !neap_rx_space(&u->layer);
-}
-
-/* Gaps that nobody has asked for yet. */
-void neap_unicast_gap_due(struct neap_layer *layer, struct neap_timer *timer)
-{
-  struct unicast *u = (struct unicast *)layer;
-  struct peer *p = NEAP_HOLDER(timer, struct peer, in.gap);
-  struct in *in = &p->in;
-  if (neap_after(in->window.hd, in->asked)) in->asked = in->window.hd;
-  if (full(u))
-    in->asked = in->heard;
-  else
-    in->asked = ask(u, p, in->asked + 1, in->heard);
-  /* The rest of a wide range waits for the answers to the first part. */
-  if (neap_after(in->heard, in->asked)) neap_timer_start(layer, timer, neap_unicast_trip(p));
-  in->repaired = in->window.hd;
-  neap_arm(layer, &in->repeat, repeat_base(u, p));
-}
-
-/* Those that were asked for and have not come. */
-void neap_unicast_repeat_due(struct neap_layer *layer, struct neap_timer *timer)
-{
-  struct unicast *u = (struct unicast *)layer;
-  struct peer *p = NEAP_HOLDER(timer, struct peer, in.repeat);
-  struct in *in = &p->in;
-  uint64_t base = repeat_base(u, p);
-  if (!p->member && neap_now(layer) - in->used >= u->max_retransmit_time) {
-    in->halted = true; /* Until it is heard again. */
-    neap_timer_stop(&in->gap);
-    return;
-  }
-  uint64_t pause = in->window.hd != in->repaired ? base : 2 * (in->pause ? in->pause : base);
-  in->pause = pause < u->xmit_interval ? pause : u->xmit_interval;
-  in->repaired = in->window.hd;
-  if (!full(u)) ask(u, p, in->window.hd + 1, in->asked);
-  neap_timer_start(layer, timer, in->pause);
-}
-
-void neap_unicast_ask_gaps(struct unicast *u, struct peer *p)
-{
-  if (p->in.open && neap_after(p->in.heard, p->in.window.hd))
-    ask(u, p, p->in.window.hd + 1, p->in.heard);
-}
-
-/* ---- reports ---- */
-
-void neap_unicast_report(struct unicast *u, struct peer *p)
-{
-  struct in *in = &p->in;
-  uint64_t done = NEAP_IS_MUTANT(403) ? in->window.hd : in->run->applied;
-  struct neap_uni_head head = {
-    .type = NEAP_UNI_ACK, .seqno = done, .conn = (int16_t)in->conn, .stamp = ++u->stamp};
-  in->reported = in->run->applied;
-  in->risen = 0;
-  u->acks_sent++;
-  neap_timer_stop(&in->report);
-  neap_pass_down_msg(&u->layer, neap_unicast_own(u, p, head, NEAP_NO_FC));
-}
-
-void neap_unicast_report_due(struct neap_layer *layer, struct neap_timer *timer)
-{
-  neap_unicast_report((struct unicast *)layer, NEAP_HOLDER(timer, struct peer, in.report));
-}
-
-void neap_unicast_applied(struct unicast *u, struct peer *p)
-{
-  struct in *in = &p->in;
-  if (in->run->applied != in->reported) {
-    /* An eighth of the window in bytes is a share that the sender can wait for. */
-    if (in->run->applied - in->reported >= u->ack_threshold || in->risen >= u->window_bytes / 8)
-      neap_unicast_report(u, p);
-    else
-      neap_arm(&u->layer, &in->report, u->ack_delay);
-  }
-  if (in->closing) neap_unicast_forget(u, p);
-}
 
 /* ---- what is tagged ---- */
 
@@ -154,7 +17,7 @@ static void tell_stored(
                              .msg = m,
                              .peer = neap_peer_ref(p->peer),
                              .number = seqno,
-                             .code = p->in.conn,
+                             .code = p->in.base,
                              .flag = all,
                              .fresh = fresh});
 }
@@ -171,14 +34,17 @@ static void rise(
   neap_put(up, m);
 }
 
-/* Hands up what is in order; `seqno` is the one that was just stored. */
-static void release(struct unicast *u, struct peer *p, uint64_t seqno, struct neap_batch *up)
+void neap_unicast_release(struct unicast *u, struct peer *p, uint64_t seqno, struct neap_batch *up)
 {
   struct in *in = &p->in;
   struct neap_msg *m;
   while ((m = neap_window_next(&in->window, false))) {
     uint64_t at = in->window.hd;
     u->waiting--;
+    if (neap_unicast_is_mode(u, m)) { /* It ends here. */
+      neap_unicast_consume(u, p, m, at);
+      continue;
+    }
     if (neap_tagged(m) && at != seqno) tell_stored(u, p, m, at, true, false);
     if (neap_oob(m)) { /* It was handed up when it came. */
       neap_msg_free(m);
@@ -194,7 +60,7 @@ static bool too_far(struct unicast *u, struct in *in, const struct neap_msg *m, 
 {
   uint64_t most = in->window.hd + 2 * u->window_messages;
   if (seqno == in->window.hd + 1) return false;
-  if (!neap_after(seqno, most) && in->window.bytes + m->len <= 2 * u->window_bytes) return false;
+  if (!neap_after(seqno, most) && in->window.bytes + m->len <= 2 * u->bound_bytes) return false;
   u->far++;
   if (neap_after(seqno, most)) seqno = most;
   if (neap_after(seqno, in->heard)) in->heard = seqno;
@@ -221,11 +87,13 @@ static bool no_room(struct unicast *u, struct in *in, const struct neap_msg *m, 
   return true;
 }
 
-static void store(
+void neap_unicast_store(
   struct unicast *u, struct peer *p, struct neap_msg *m, uint64_t seqno, struct neap_batch *up)
 {
   struct in *in = &p->in;
   struct neap_msg *kept = m;
+  /* Neither out of band nor answered by somebody above, whatever it says. */
+  if (neap_unicast_is_mode(u, m)) m->flags &= (uint16_t) ~(NEAP_OOB | NEAP_RSVP | NEAP_RSVP_NB);
   if (!neap_after(seqno, in->window.hd) || neap_window_get(&in->window, seqno)) {
     u->twice++;
     /* The last report may be lost. */
@@ -251,90 +119,29 @@ static void store(
   }
   if (neap_tagged(m)) tell_stored(u, p, m, seqno, seqno == in->window.hd + 1, true);
   if (kept != m) rise(u, in, m, seqno, up);
-  release(u, p, seqno, up);
+  neap_unicast_release(u, p, seqno, up);
 }
 
-/* ---- without an entry ---- */
+/* ---- with an entry or without ---- */
 
-/* Keeps it for when the entry is there, and asks where the window begins. */
-static void keep_early(struct unicast *u, struct peer *p, struct neap_msg *m)
+/* An entry has this id, or had it before a handshake. */
+static bool known(const struct in *in, uint16_t conn)
 {
-  struct in *in = &p->in;
-  uint64_t now = neap_now(&u->layer), wait = u->gap_delay;
-  if (in->early.count >= u->early_max || u->early >= EARLY_PEERS * u->early_max) {
-    u->early_dropped++;
-    neap_msg_free(m);
-  } else {
-    u->early++;
-    neap_put(&in->early, m);
-  }
-  if (!in->early.first) return;
-  uint64_t next = in->asked_first + u->sync_min_interval;
-  if (in->asked_first && next > now + wait) wait = next - now;
-  neap_arm(&u->layer, &in->ask, wait);
+  return in->open && neap_conn_within(in->base, in->conn, conn);
 }
 
-void neap_unicast_ask_due(struct neap_layer *layer, struct neap_timer *timer)
+/* What the message says of its window's beginning. */
+static struct start start_of(struct unicast *u, const struct neap_msg *m)
 {
-  struct unicast *u = (struct unicast *)layer;
-  struct peer *p = NEAP_HOLDER(timer, struct peer, in.ask);
-  struct in *in = &p->in;
-  if (!in->early.first) return;
-  if (in->tries >= TRIES && (!p->peer->generation || !p->member)) {
-    u->early_dropped += in->early.count;
-    neap_unicast_drop_early(u, p);
-    return;
-  }
-  in->tries++;
-  in->stamp = ++u->stamp;
-  in->asked_first = neap_now(layer);
-  u->firsts_sent++;
-  struct neap_uni_head head = {.type = NEAP_UNI_FIRST, .stamp = in->stamp};
-  neap_pass_down_msg(layer, neap_unicast_own(u, p, head, NEAP_OOB | NEAP_NO_FC));
-  neap_timer_start(layer, timer, u->sync_min_interval);
-}
-
-/* The entry is there: what came early goes in, if it belongs to it. */
-static void drain_early(struct unicast *u, struct peer *p, struct neap_batch *up)
-{
-  struct neap_batch early = p->in.early;
-  struct neap_msg *m;
-  p->in.early = (struct neap_batch){0};
-  neap_unicast_drop_early(u, p);
-  u->early -= early.count;
-  while ((m = neap_take(&early))) {
-    const struct neap_uni_head *head = neap_uni_head_get(m, &u->layer);
-    if ((uint16_t)head->conn == p->in.conn) {
-      store(u, p, m, head->seqno, up);
-    } else {
-      u->early_dropped++;
-      neap_msg_free(m);
-    }
-  }
-}
-
-/* ---- connections ---- */
-
-/* An entry or a memory says that this connection is over. */
-static bool over(const struct in *in, uint16_t conn)
-{
-  if (NEAP_IS_MUTANT(402)) return false;
-  if (in->open) return conn != in->conn && !neap_conn_newer(conn, in->conn);
-  return in->remembered && conn != in->old_conn && !neap_conn_newer(conn, in->old_conn);
-}
-
-/* The window of this connection begins after `at`, says its sender. */
-static void begin(
-  struct unicast *u, struct peer *p, uint16_t conn, uint64_t at, struct neap_batch *up)
-{
-  struct in *in = &p->in;
-  if (!in->open || in->conn != conn) {
-    neap_unicast_open_in(u, p, conn, at);
-    drain_early(u, p, up);
-  } else if (neap_after(at, in->window.hd)) {
-    neap_unicast_move_in(u, p, at);
-    release(u, p, at, up);
-  }
+  const struct neap_uni_head *head = neap_uni_head_get(m, &u->layer);
+  const struct neap_uni_own_head *own = neap_uni_own_head_get(m, &u->layer);
+  uint16_t conn = (uint16_t)head->conn;
+  struct start start = {.conn = conn, .base = conn, .at = head->seqno - 1};
+  if (!own || (own->type != NEAP_UNI_EPOCH && own->type != NEAP_UNI_MODE)) return start;
+  start.base = (uint16_t)own->base;
+  start.epoch = own->epoch;
+  start.mode = own->mode;
+  return start;
 }
 
 void neap_unicast_data(struct unicast *u, struct peer *p, struct neap_msg *m, struct neap_batch *up)
@@ -343,40 +150,21 @@ void neap_unicast_data(struct unicast *u, struct peer *p, struct neap_msg *m, st
   struct in *in = &p->in;
   uint16_t conn = (uint16_t)head->conn;
   uint64_t seqno = head->seqno;
+  bool first = head->first;
   in->used = neap_now(&u->layer);
   in->halted = false;
-  if (over(in, conn)) {
+  if (!known(in, conn) && neap_unicast_over(in, conn)) {
     u->stale++;
     neap_msg_free(m);
-  } else if (head->first) {
-    begin(u, p, conn, seqno - 1, up);
-    store(u, p, m, seqno, up);
-  } else if (in->open && in->conn == conn) {
-    store(u, p, m, seqno, up);
+  } else if (first && (!in->open || conn == in->conn || !known(in, conn))) {
+    struct start start = start_of(u, m);
+    neap_unicast_begin(u, p, &start, up);
+    neap_unicast_store(u, p, m, seqno, up);
+  } else if (known(in, conn)) {
+    neap_unicast_store(u, p, m, seqno, up);
   } else {
-    keep_early(u, p, m);
+    neap_unicast_early(u, p, m);
   }
-}
-
-void neap_unicast_empty(
-  struct unicast *u, struct peer *p, const struct neap_uni_own_head *own, struct neap_batch *up)
-{
-  if (over(&p->in, (uint16_t)own->conn)) {
-    u->stale++;
-    return;
-  }
-  begin(u, p, (uint16_t)own->conn, own->high, up);
-  neap_unicast_watch_gaps(u, p);
-}
-
-void neap_unicast_none(struct unicast *u, struct peer *p, uint32_t stamp)
-{
-  if (!p->in.early.first || stamp != p->in.stamp || !p->in.asked_first) {
-    u->stale++;
-    return;
-  }
-  u->early_dropped += p->in.early.count;
-  neap_unicast_drop_early(u, p);
 }
 
 /* ---- a run ---- */
@@ -386,6 +174,7 @@ static bool in_line(struct unicast *u, const struct in *in, const struct neap_ba
 {
   uint64_t next = in->window.hd + 1;
   if (!in->open || in->closing || in->heard != in->window.hd) return false;
+  if (neap_batch_has(batch, &u->layer, 1)) return false;
   if (!room(u, batch->bytes)) return false;
   for (const struct neap_msg *m = batch->first; m; m = m->next) {
     const struct neap_uni_head *head = neap_uni_head_get(m, &u->layer);
