@@ -122,6 +122,7 @@ static const struct shape shapes[] = {
   FIELD(neap_stack, count, "uint32_t count")
   FIELD(neap_stack, self, "struct neap_peer *self")
   FIELD(neap_stack, view, "struct neap_view *view")
+  FIELD(neap_stack, msgs_out, "uint32_t msgs_out")
   FIELD(neap_stack, paused, "bool paused")
   FIELD(neap_stack, max_body, "uint64_t max_body")
 
@@ -139,6 +140,8 @@ static const struct shape shapes[] = {
   FIELD(neap_world, turn, "uint64_t turn")
   FIELD(neap_world, seed, "uint64_t seed")
   FIELD(neap_world, checking, "bool checking")
+  FIELD(neap_world, slab_count, "uint32_t slab_count")
+  FIELD(neap_world, slab_out, "uint32_t slab_out")
   FIELD(neap_world, fail_at, "uint64_t fail_at")
 
   BEGIN(neap_value)
