@@ -425,6 +425,7 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
   if (code < 0) return code;
   struct neap_stack *stack = channel->stack;
   uint32_t len = send->null_body ? 0 : send->len;
+  if (send->rsvp && !neap_gate_may_ask(stack)) return NEAP_WOULD_BLOCK;
   struct neap_gate_class *all = !send->to && stack->gates_room ? stack->gates[0] : NULL;
   if (all && neap_gate_far(all, len)) { /* As neap_gate_admit does it in the end. */
     all->at.bytes += len;
@@ -441,6 +442,7 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
   m->flags = (uint16_t)(send->flags | (send->rsvp ? NEAP_RSVP : 0u));
   if (send->no_loopback) m->marks |= NEAP_NO_LOOPBACK;
   if (send->rsvp) {
+    neap_gate_ask(stack);
     if (!++channel->next_ticket) channel->next_ticket = 1;
     m->ticket = channel->next_ticket;
     neap_stack_event_down(stack, &(struct neap_event){.kind = NEAP_EVENT_ASK,
@@ -457,6 +459,8 @@ int64_t neap_channel_flush(struct neap_channel *channel, struct neap_peer *to, u
 {
   int code = may_send(channel, &(struct neap_send){.to = to, .rsvp = true});
   if (code < 0) return code;
+  if (!neap_gate_may_ask(channel->stack)) return NEAP_WOULD_BLOCK;
+  neap_gate_ask(channel->stack);
   if (!++channel->next_ticket) channel->next_ticket = 1;
   neap_stack_event_down(channel->stack, &(struct neap_event){.kind = NEAP_EVENT_FLUSH_SENT,
                                           .ticket = channel->next_ticket,

@@ -18,7 +18,8 @@ enum neap_event_kind {
 struct neap_found_row {
   struct neap_peer *peer; /* counted */
   struct neap_addr place;
-  uint8_t bits;           /* 1 has joined, 2 is coordinator; of a DONE: 1 left, 2 split */
+  uint8_t bits;           /* 1 has joined, 2 is coordinator; of a DONE: 1 left, 2 split,
+                           * 4 answered by its own setting */
   uint32_t members;       /* in its view, when it said so; 0 unknown */
   uint64_t number, time;  /* of HELD_BACK: its position, and how long it has been there */
 };

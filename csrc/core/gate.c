@@ -149,6 +149,28 @@ bool neap_gate_admit(struct neap_stack *stack, struct neap_peer *to, uint32_t le
   return true;
 }
 
+bool neap_gate_may_ask(struct neap_stack *stack)
+{
+  bool may = !stack->asks_bound || stack->asks < stack->asks_horizon;
+  stack->asks_wanted |= !may;
+  return may;
+}
+
+void neap_gate_ask(struct neap_stack *stack)
+{
+  stack->asks++;
+}
+
+void neap_gate_asks(struct neap_layer *layer, uint64_t horizon)
+{
+  struct neap_stack *stack = layer->stack;
+  stack->asks_horizon = horizon;
+  stack->asks_bound = true;
+  if (!stack->asks_wanted || stack->asks >= horizon) return;
+  stack->asks_wanted = false;
+  neap_channel_room(stack->channel, NULL); /* Whatever class it is for. */
+}
+
 struct neap_gate_position neap_gate_room(struct neap_stack *stack, struct neap_peer *peer)
 {
   bool half;

@@ -12,7 +12,10 @@
  *     mfc:    horizon = min over members of what they have let through + credits
  *
  * Messages made by layers (NEAP_OWN) bypass the gate and carry no charge, so a full window can
- * never hold up the view that would free it. */
+ * never hold up the view that would free it.
+ *
+ * Synchronous sends take a place besides, until they have ended: whoever gives `rsvp` says how many
+ * may have begun since the channel did, so those that nobody waits for are bounded as well. */
 
 #ifndef NEAP_CORE_GATE_H
 #define NEAP_CORE_GATE_H
@@ -49,6 +52,9 @@ struct neap_gate_position neap_gate_at(struct neap_layer *layer, struct neap_pee
 /* Somebody was turned away and waits; owners hear of it by the event WANTED. */
 bool neap_gate_wanted(struct neap_layer *layer, struct neap_peer *peer);
 
+/* So many synchronous sends may have begun since the channel did; who was turned away is told. */
+void neap_gate_asks(struct neap_layer *layer, uint64_t horizon);
+
 /* ---- for the channel ---- */
 
 /* Is there no doubt that so many bytes have room?  Near its end the gate takes a closer look. */
@@ -62,6 +68,10 @@ static inline bool neap_gate_far(const struct neap_gate_class *class, uint32_t l
  * room is free again, so that one larger than the whole window can never wait for ever; the caller
  * refuses what is over the channel's limit. */
 bool neap_gate_admit(struct neap_stack *stack, struct neap_peer *to, uint32_t len);
+
+/* Is there a place for one more synchronous send?  neap_gate_ask takes it. */
+bool neap_gate_may_ask(struct neap_stack *stack);
+void neap_gate_ask(struct neap_stack *stack);
 
 /* Bytes and messages that could be admitted now. */
 struct neap_gate_position neap_gate_room(struct neap_stack *stack, struct neap_peer *peer);

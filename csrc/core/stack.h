@@ -99,6 +99,8 @@ struct neap_stack {
   struct neap_gate_class **gates;
   uint32_t gates_room;
   struct neap_layer *gate_owners[NEAP_GATE_OWNERS];
+  uint64_t asks, asks_horizon; /* synchronous sends admitted; so many may be, if it is bound */
+  bool asks_bound, asks_wanted; /* wanted: somebody was turned away */
   struct neap_mover *moved, *moved_last; /* receipts and their like, for their owners */
   struct neap_slab *filling;  /* bodies of this member's small messages go here */
   struct neap_msg *msgs;      /* pool of descriptors */

@@ -1,12 +1,16 @@
 /* check_rsvp: watches that a synchronous send does not return too early.
  *
  * Each message of such a send carries its ticket down.  Above the layer that gives rsvp, at each
- * member, it is remembered when it rises and when it is done with (freed: the callback returned).
- * When the send ends well, each of its targets that is not said to have left must have come that
- * far: done with on delivery; on completion it may be in a buffer below still, and must have risen
- * soon.  (One that is early cannot be seen from here, so reception is not watched.)  What a send
- * waits for that does not say is read from the layer below that gives rsvp.  What is wrong it tells
- * the oracle. */
+ * member, it is remembered when it is said to be in a buffer below (STORED: alone, or with all
+ * before it), when it rises, and when it is done with (freed: the callback returned).  When the
+ * send ends well, each of its targets that is not said to have left must have come that far:
+ *
+ *     reception    stored, or risen
+ *     completion   stored with all before it, or risen; and it must have risen soon
+ *     delivery     done with
+ *
+ * What a send waits for that does not say is read from the layer below that gives rsvp.  What is
+ * wrong it tells the oracle. */
 
 #include "core/headers.h"
 #include "core/oracle.h"
@@ -27,7 +31,8 @@ struct seen {
   struct seen *next;
   struct neap_addr from;
   uint32_t ticket;
-  bool done;
+  bool whole; /* everything before it is stored, too */
+  bool risen, done;
 };
 
 /* A synchronous send of this member. */
@@ -38,7 +43,8 @@ struct asked {
   uint32_t ticket;
   uint8_t ack_on;
   bool without_self;
-  bool ended; /* on completion, and somebody's has to rise yet */
+  bool ended;                 /* somebody's has to rise yet */
+  struct neap_found *excuses; /* counted; then: who was not waited for */
 };
 
 struct check_rsvp {
@@ -88,6 +94,7 @@ static void asked_free(struct asked **at)
   *at = a->next;
   neap_view_unref(a->view);
   neap_peer_unref(a->to);
+  neap_found_unref(a->excuses);
   free(a);
 }
 
@@ -120,13 +127,21 @@ static void asks(struct check_rsvp *c, const struct neap_event *event)
 static bool excused(const struct neap_found *found, const struct neap_peer *peer)
 {
   for (uint32_t i = 0; found && i < found->count; i++)
-    if (found->rows[i].peer == peer) return true;
+    if (found->rows[i].peer == peer) return true; /* Or it has a setting of its own. */
   return false;
 }
 
 static bool is_target(const struct asked *a, const struct neap_peer *member)
 {
   return (!a->to || a->to == member) && !(a->without_self && member->self);
+}
+
+/* What `target` lacks when the send ends; NULL: it has come as far as it has to. */
+static const char *lacks(const struct asked *a, const struct seen *s)
+{
+  if (!s || (a->ack_on >= ON_COMPLETION && !s->whole && !s->risen)) return "has not got it";
+  if (a->ack_on < ON_DELIVERY || s->done) return NULL;
+  return s->risen ? "is not done with it" : "has not got it";
 }
 
 /* Complains if `target` has not come as far as it has to; false: it may need some time. */
@@ -137,14 +152,17 @@ static bool look(struct check_rsvp *c, const struct asked *a, struct neap_peer *
   if (!there) return true; /* It has closed since. */
   const struct seen *s =
     *seen_at((struct check_rsvp *)there->layer, &neap_self(layer)->addr, a->ticket);
-  c->watched++;
-  if (!s && a->ack_on == ON_COMPLETION && (!a->ended || there->layer->stack->paused)) return false;
-  if (!s && !target->self)
-    neap_judge_complain(layer, "send %u ended, and %s has not got it", a->ticket, target->name);
-  else if (a->ack_on == ON_DELIVERY && (!s || !s->done))
-    neap_judge_complain(
-      layer, "send %u ended, and %s is not done with it", a->ticket, target->name);
-  return true;
+  if (!a->ended) {
+    c->watched++;
+    const char *what = lacks(a, s);
+    if (what) neap_judge_complain(layer, "send %u ended, and %s %s", a->ticket, target->name, what);
+    return what || s->risen;
+  }
+  if (there->layer->stack->paused) return false;
+  if (a->ack_on == ON_COMPLETION && !(s && s->risen))
+    neap_judge_complain(layer, "send %u ended, and %s still has not got what came before it",
+      a->ticket, target->name);
+  return a->ack_on != ON_RECEPTION || (s && s->risen);
 }
 
 /* Nobody has to remember it any longer. */
@@ -152,18 +170,17 @@ static void forget(const struct check_rsvp *c, uint32_t ticket)
 {
   for (struct neap_judge *j = NULL; (j = neap_judge_next(&c->layer, j));) {
     struct seen **at = seen_at((struct check_rsvp *)j->layer, &neap_self(&c->layer)->addr, ticket);
-    if (*at && (*at)->done) seen_free(at);
+    if (*at && (*at)->risen && (*at)->done) seen_free(at);
   }
 }
 
 /* Looks at all targets; true when nobody needs more time. */
-static bool look_at_all(
-  struct check_rsvp *c, const struct asked *a, const struct neap_found *excuses)
+static bool look_at_all(struct check_rsvp *c, const struct asked *a)
 {
   bool all = true;
   for (uint32_t i = 0; a->view && i < a->view->count; i++) {
     struct neap_peer *member = a->view->members[i];
-    if (is_target(a, member) && neap_in_view(c->layer.view, member) && !excused(excuses, member))
+    if (is_target(a, member) && neap_in_view(c->layer.view, member) && !excused(a->excuses, member))
       all &= look(c, a, member);
   }
   return all;
@@ -173,9 +190,11 @@ static void ends(struct check_rsvp *c, const struct neap_event *event)
 {
   struct asked **at = asked_at(c, event->ticket), *a = *at;
   if (!a) return; /* Not a send: what was sent before is there. */
-  if (event->code >= 0 && a->ack_on != ON_RECEPTION) {
+  if (event->code >= 0) {
     c->ended++;
-    if (!look_at_all(c, a, event->found)) {
+    a->excuses = event->found;
+    if (a->excuses) a->excuses->refs++;
+    if (!look_at_all(c, a)) {
       a->ended = true;
       neap_timer_sooner(&c->layer, &c->again, SOON);
       return;
@@ -190,7 +209,7 @@ static void look_again(struct neap_layer *layer, struct neap_timer *timer)
   struct check_rsvp *c = (struct check_rsvp *)layer;
   bool more = false;
   for (struct asked **at = &c->asked; *at;) {
-    if (!(*at)->ended || !look_at_all(c, *at, NULL)) {
+    if (!(*at)->ended || !look_at_all(c, *at)) {
       more |= (*at)->ended;
       at = &(*at)->next;
       continue;
@@ -222,17 +241,37 @@ static void check_rsvp_down(struct neap_layer *layer, struct neap_batch *batch)
 
 /* ---- the receiver ---- */
 
+static struct seen *recall(struct check_rsvp *c, const struct neap_msg *m)
+{
+  const struct neap_check_rsvp_head *head = neap_check_rsvp_head_get(m, &c->layer);
+  return head ? *seen_at(c, &m->from->addr, head->ticket) : NULL;
+}
+
+static struct seen *remember(struct check_rsvp *c, const struct neap_msg *m)
+{
+  const struct neap_check_rsvp_head *head = neap_check_rsvp_head_get(m, &c->layer);
+  struct seen *s = recall(c, m);
+  if (s || !head) return s;
+  s = calloc(1, sizeof *s);
+  NEAP_ASSERT(s);
+  *s = (struct seen){.next = c->seen, .from = m->from->addr, .ticket = head->ticket};
+  return c->seen = s;
+}
+
+static void stored(struct check_rsvp *c, const struct neap_event *event)
+{
+  struct seen *s = event->fresh ? remember(c, event->msg) : recall(c, event->msg);
+  if (s) s->whole |= event->flag;
+}
+
 static void check_rsvp_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct check_rsvp *c = (struct check_rsvp *)layer;
   for (struct neap_msg *m = batch->first; m; m = m->next) {
-    const struct neap_check_rsvp_head *head = neap_check_rsvp_head_get(m, layer);
-    if (!head) continue;
-    struct seen *s = calloc(1, sizeof *s);
-    NEAP_ASSERT(s);
-    *s = (struct seen){.next = c->seen, .from = m->from->addr, .ticket = head->ticket};
-    c->seen = s;
-    neap_done_give(layer, m, head->ticket, 0);
+    struct seen *s = remember(c, m);
+    if (!s) continue;
+    s->risen = true;
+    neap_done_give(layer, m, s->ticket, 0);
   }
   neap_pass_up(layer, batch);
 }
@@ -245,6 +284,8 @@ static enum neap_verdict check_rsvp_event(
     asks(c, event);
   } else if (event->kind == NEAP_EVENT_DONE && up) {
     ends(c, event);
+  } else if (event->kind == NEAP_EVENT_STORED && up) {
+    stored(c, event);
   } else if (event->kind == NEAP_EVENT_FINISHED) {
     struct seen *s = *seen_at(c, &event->peer->addr, (uint32_t)event->number);
     if (s) s->done = true;

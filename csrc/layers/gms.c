@@ -51,6 +51,11 @@ static const struct neap_attr gms_attrs[] = {
     NEAP_S(600), .live = NEAP_NOW,
     .doc = "How long the next view change waits for acks of this one. Also how long a view is "
            "waited for after a coordinator was suspected, before the next member is asked for it."},
+  {NEAP_PARAM, "view_ack", AT(view_ack), "", GMS_ACK_MESSAGE, .type = NEAP_CHOICE, .live = NEAP_NOW,
+    .choices = "message rsvp",
+    .doc = "How a coordinator learns that all members have a view: by their acks, or by a "
+           "synchronous send behind the view, which also shows them one that was lost. From the "
+           "next view on; where members could not answer that, by acks."},
   {NEAP_PARAM, "hold_timeout", AT(hold_timeout), "ns", NEAP_S(60), NEAP_MS(100), NEAP_S(3600),
     .live = NEAP_NOW,
     .doc = "How long a join digest protects what it promised while acks are missing. Then the "
@@ -81,6 +86,11 @@ static const struct neap_attr gms_attrs[] = {
   {NEAP_GAUGE, "joiners", AT(joiners_waiting), "members", .doc = "Asked to join, not in yet."},
   {NEAP_GAUGE, "holds", AT(holds_out), "digests",
     .doc = "Join digests that protect what they promised, until everybody has the view."},
+  {NEAP_GAUGE, "installing", AT(collecting), "", .type = NEAP_BOOL,
+    .doc = "A view of this member is not known to be everywhere; the next one waits for it."},
+  {NEAP_GAUGE, "install_time", AT(install_time), "ns",
+    .doc = "From sending the last view that all members had in time until that was known."},
+  {NEAP_COUNTER, "installs", AT(installs), "views", .doc = "Of this member, that all had in time."},
   {NEAP_COUNTER, "views", AT(views), "views", .doc = "Installed."},
   {NEAP_COUNTER, "joins", AT(joins), "members", .doc = "Taken in by this member."},
   {NEAP_COUNTER, "leaves", AT(leaves), "members", .doc = "Let go by this member."},
@@ -159,6 +169,7 @@ void gms_stop(struct gms *g)
     &g->step, &g->lone, &g->kick, &g->ack, &g->limit, &g->leave, &g->watch, &g->names};
   for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) neap_timer_stop(timers[i]);
   g->lone_search = g->gathering = g->collecting = false;
+  g->sync = 0;
 }
 
 /* ---- suspicion ---- */
@@ -283,7 +294,9 @@ static enum neap_verdict gms_event(struct neap_layer *layer, struct neap_event *
   if (!up) {
     if (event->kind == NEAP_EVENT_CONNECT) gms_connect(g);
     if (event->kind == NEAP_EVENT_LEAVE) gms_leave(g);
-    return NEAP_PASS;
+    if (event->kind != NEAP_EVENT_SYNCED) return NEAP_PASS;
+    gms_synced(g, event);
+    return NEAP_STOP;
   }
   switch (event->kind) {
   case NEAP_EVENT_FOUND:
@@ -447,6 +460,7 @@ const struct neap_class neap_gms = {
   .name = "gms",
   .doc = "Members join, leave and crash; everybody who stays sees the same views.",
   .needs = "mcast_reliable ucast_reliable discovery suspicion digest",
+  .hears = "rsvp(view_ack=rsvp)",
   .gives = "view",
   .size = sizeof(struct gms),
   .peer_size = sizeof(struct gms_peer),

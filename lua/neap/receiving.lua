@@ -27,7 +27,7 @@ function Receiving.new(channel)
     channel = channel, inside = inside, world = inside.world, handlers = inside.handlers,
     workers = {}, top = -1, -- by slot
     busy = 0,               -- workers whose callback has not returned
-    errors = 0,
+    errors = 0, calls = 0,
     by_coroutine = setmetatable({}, { __mode = "k" }),
   }, Receiving)
 end
@@ -50,11 +50,17 @@ end
 
 -- ---- workers ------------------------------------------------------------------------------------
 
+-- Of this callback, so that a wait for a message sent inside it is known for what it is.
+local function number(self)
+  self.calls = self.calls + 1
+  return self.calls
+end
+
 local function one(self, worker, handler)
   local m = C.neap_bind_hand_take(worker.hand, worker.slot)
   if m == nil then return false end
   local box = message.box(m)
-  worker.from_self = m.from.self
+  worker.from_self, worker.call = m.from.self, number(self)
   local ok, text = xpcall(handler, mistake.traceback, box)
   box.m = nil
   C.neap_bind_hand_done(worker.hand)
@@ -73,6 +79,7 @@ local function many(self, worker, handler)
     boxes[#boxes + 1], list[#list + 1] = box, box
   end
   if #boxes == 0 then return false end
+  worker.call = number(self)
   local ok, text = xpcall(handler, mistake.traceback, list)
   for index = 1, #boxes do boxes[index].m = nil end
   C.neap_bind_hand_done(worker.hand)

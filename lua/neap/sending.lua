@@ -3,6 +3,9 @@
 -- Per class (the multicasts, or one member) there is a queue.  Whoever may wait stands in it until
 -- there is room; a message callback leaves its message there, a few of them, and goes on.  While
 -- somebody stands there, everybody goes behind: messages keep their order.
+--
+-- A synchronous send takes a place until it has ended, too, of which there are so many; its time
+-- runs from the call, also while it stands in the queue.
 
 local C = require "neap.cdef"
 local Handle = require "neap.handle"
@@ -32,6 +35,7 @@ function Sending.new(channel)
   return setmetatable({
     channel = channel, inside = channel[own], world = channel[own].world,
     queues = {}, classes = {}, scratch = ffi.new "struct neap_send",
+    used = {}, is_used = {}, -- classes of members that were sent to since the last flush
   }, Sending)
 end
 
@@ -130,18 +134,29 @@ local function on_delivery(sending, entry)
   return rsvp and rsvp.ack_on == "delivery"
 end
 
--- Waits that could never end are refused at once.
-function Sending:hopeless(entry, waits)
+-- Waits that could never end are refused at once.  `born`: the callback in which it was sent; nil:
+-- this one.
+function Sending:hopeless(entry, born, limit)
   local worker = self.inside.receiving:current()
-  if not worker or not waits or not on_delivery(self, entry) then return end
+  if not worker or not on_delivery(self, entry) then return end
   local to_self = entry.to and entry.to.self or not entry.to and not entry.no_loopback
-  if worker.from_self and to_self then
+  if worker.from_self and to_self and (not born or born == worker.call) then
     return "would wait for itself; use neap.spawn or wait = false"
   end
   local timeout = entry.timeout or self.channel.rsvp and self.channel.rsvp.timeout or 1
-  if timeout == 0 then
+  if timeout == 0 and not limit then
     return "delivery without a time limit inside a callback: two members could wait for each other"
   end
+end
+
+-- The handle of a send that is under way.
+function Sending:handle(entry)
+  local handle = Handle.new(self.world, self:targets(entry))
+  local worker = self.inside.receiving:current()
+  local born = worker and worker.call or 0
+  function handle.hopeless(limit) return self:hopeless(entry, born, limit) end
+  if entry.flush then handle.why_refused = "a member that is not Neap's could not answer" end
+  return handle
 end
 
 -- ---- sending ------------------------------------------------------------------------------------
@@ -150,8 +165,10 @@ end
 function Sending:try(entry)
   local send = self.scratch
   if self.inside.closed or self.inside.broken then return CLOSED end
+  local timeout = entry.timeout or ANY_TIME
+  if entry.deadline then timeout = math.max(entry.deadline - self.world:now(), 1) end
   if entry.flush then
-    return C.neap_bind_flush_sent(self.inside.pointer, entry.to, entry.timeout or ANY_TIME)
+    return C.neap_bind_flush_sent(self.inside.pointer, entry.to, timeout)
   end
   local body = entry.body
   send.to, send.flags = entry.to, entry.flags
@@ -159,9 +176,14 @@ function Sending:try(entry)
   send.no_loopback, send.rsvp = entry.no_loopback or false, entry.rsvp or false
   if entry.rsvp then
     send.ack_on = entry.ack_on
-    send.timeout = entry.timeout or ANY_TIME
+    send.timeout = timeout
   end
-  return C.neap_bind_send(self.inside.pointer, send)
+  local code = C.neap_bind_send(self.inside.pointer, send)
+  if entry.to and code >= 0 and not self.is_used[entry.class] and not entry.to.self then
+    self.is_used[entry.class] = true
+    table.insert(self.used, entry.class)
+  end
+  return code
 end
 
 -- The result of a send that C has taken or refused.
@@ -181,7 +203,7 @@ function Sending:outcome(entry, code)
     return nil, name, detail
   end
   if not entry.rsvp then return true end
-  local handle = Handle.new(self.world, self:targets(entry))
+  local handle = self:handle(entry)
   self.inside.tickets[code] = handle
   return handle
 end
@@ -221,6 +243,13 @@ local function tell_deaf(self)
   end
 end
 
+-- How long a synchronous send may take, in nanoseconds; nil: for ever.
+function Sending:limit(entry)
+  local rsvp = self.channel.rsvp
+  local limit = entry.timeout or rsvp and rsvp.timeout.ns
+  return limit ~= 0 and limit or nil
+end
+
 -- No room: queue it, wait for it, or say so.
 function Sending:blocked(entry, may_wait)
   local queue = self:queue(entry.class)
@@ -234,6 +263,8 @@ function Sending:blocked(entry, may_wait)
     return true
   end
   entry.waiter = self.world:waiter()
+  local limit = entry.rsvp and self:limit(entry)
+  if limit then entry.deadline = self.world:now() + limit end
   line_up(queue, entry)
   -- What it waits for may still be on its way to the inbox.
   if not listens(self) and not self.inside.told_deaf then
@@ -242,7 +273,11 @@ function Sending:blocked(entry, may_wait)
       if not entry.waiter.done then tell_deaf(self) end
     end)
   end
-  return self.world:wait(entry.waiter)
+  local result, code, detail = self.world:wait(entry.waiter, limit)
+  if result or code ~= "timeout" then return result, code, detail end
+  entry.over = true
+  self:serve(queue) -- It may have kept others from going.
+  return nil, "timeout", { missing = self:targets(entry), left = {}, sent = false }
 end
 
 local function standing(queue) return queue and queue.first <= queue.last end
@@ -263,7 +298,7 @@ function Sending:send(body, options)
   if not entry.rsvp then return self:push(entry, options.block ~= false) end
   local waits = options.wait ~= false
   if waits then self.world:must_wait "a synchronous send" end
-  local why = self:hopeless(entry, waits)
+  local why = waits and self:hopeless(entry)
   if why then return nil, "refused", why end
   local handle
   handle, code, detail = self:push(entry, options.block ~= false)
@@ -277,18 +312,23 @@ end
 function Sending:serve(queue)
   while standing(queue) do
     local entry = queue[queue.first]
-    local code = self:try(entry)
+    local code = not entry.over and self:try(entry)
     if code == WOULD_BLOCK then return end
     queue[queue.first] = nil
     queue.first = queue.first + 1
     if entry.left then queue.left = queue.left - 1 end
-    if entry.waiter then entry.waiter.wake(self:outcome(entry, code)) end
+    if entry.waiter and code then entry.waiter.wake(self:outcome(entry, code)) end
   end
 end
 
 function Sending:on_room(peer)
-  local queue = self.queues[peer ~= nil and message.address(peer) or "all"]
-  if queue then self:serve(queue) end
+  local named = self.queues[peer ~= nil and message.address(peer) or "all"]
+  if named then self:serve(named) end
+  -- Whoever stands first may have waited for a place of a synchronous send.
+  for _, class in ipairs(self.classes) do
+    local queue = self.queues[class]
+    if queue ~= named and standing(queue) and queue[queue.first].rsvp then self:serve(queue) end
+  end
 end
 
 -- Queues of members that are gone end with "not a member"; others may go on.
@@ -315,6 +355,7 @@ end
 
 -- The stack is gone: nobody waits any longer.
 function Sending:reset(code, detail)
+  self.used, self.is_used = {}, {}
   for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code, detail) end
   for _, ticket in ipairs(keys.sorted(self.inside.tickets)) do
     local handle = self.inside.tickets[ticket]
@@ -325,7 +366,58 @@ end
 
 -- ---- flush_sent ---------------------------------------------------------------------------------
 
--- Waits until everything is there that was sent before: an entry without a message.
+-- Begins to ask one stream whether all of it is there: a handle, or nil, code, detail.
+local function flush_one(self, to, timeout)
+  local entry, code, detail = self:entry(nil,
+    { to = to, rsvp = "completion", timeout = timeout, loopback = false })
+  if not entry then return nil, code, detail end
+  entry.flush = true
+  return self:push(entry, true)
+end
+
+local function add_names(list, known, names)
+  for _, name in ipairs(names or NONE) do
+    if not known[name] then table.insert(list, name) end
+    known[name] = true
+  end
+end
+
+-- Asks several streams at a time; what they say is put together.
+local function flush_all(self, timeout)
+  local began, limit = self.world:now(), timeout ~= nil and quantity.ns(timeout) or nil
+  local streams, handles, results = self.used, {}, {}
+  self.used, self.is_used = {}, {}
+  for index = 0, #streams do
+    local left = limit and limit > 0 and math.max(limit - (self.world:now() - began), 1)
+    -- Who is gone has taken its stream along.
+    if index == 0 or self.inside.by_address[streams[index]] then
+      local handle, code, detail = flush_one(self, streams[index],
+        left and quantity.time(left) or timeout)
+      if handle then table.insert(handles, handle) else table.insert(results, { code, detail }) end
+    end
+  end
+  for _, handle in ipairs(handles) do
+    local ok, code, detail = handle:wait()
+    table.insert(results, ok and { nil, code } or { code, detail })
+  end
+  local whole, failed, text = { missing = {}, left = {} }, nil, nil
+  local missing, gone = {}, {}
+  for _, result in ipairs(results) do
+    local detail = type(result[2]) == "table" and result[2] or NONE
+    failed = failed or result[1]
+    text = text or type(result[2]) == "string" and result[2] or nil
+    add_names(whole.missing, missing, detail.missing)
+    add_names(whole.left, gone, detail.left)
+  end
+  if not failed then return true, { left = whole.left } end
+  for _, class in ipairs(streams) do -- To be asked again.
+    if not self.is_used[class] then table.insert(self.used, class) end
+    self.is_used[class] = true
+  end
+  return nil, failed, text or whole
+end
+
+-- Waits until everything is there that was sent before: to one, or to everybody and to each.
 function Sending:flush(options)
   options = options or NONE
   self.world:must_wait "flush_sent"
@@ -334,12 +426,8 @@ function Sending:flush(options)
     mistake.raise("flush_sent has no option '%s'%s", tostring(unknown),
       nearest(unknown, "to timeout"))
   end
-  local entry, code, detail = self:entry(nil,
-    { to = options.to, rsvp = "completion", timeout = options.timeout, loopback = false })
-  if not entry then return nil, code, detail end
-  entry.flush = true
-  local handle
-  handle, code, detail = self:push(entry, true)
+  if options.to == nil then return flush_all(self, options.timeout) end
+  local handle, code, detail = flush_one(self, options.to, options.timeout)
   if not handle then return nil, code, detail end
   return handle:wait()
 end

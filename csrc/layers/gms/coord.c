@@ -7,7 +7,8 @@
  *   gather  only for joiners: HOLD, then the digest of what everybody has applied
  *   commit  LEAVE_RSP to leavers; view installed here, then multicast; JOIN_RSP to joiners
  *   acks    of all members, or `view_ack_collection_timeout`; then the next change, and the view
- *           once more to those that are missing
+ *           once more to those that are missing.  With view_ack = rsvp a synchronous send behind
+ *           the view stands for the acks: who has answered it has had the view before
  *
  * The hold of a join digest ends when every member has that view or a later one.  If
  * that takes longer than `hold_timeout` the digest is void: its joiners are excluded
@@ -93,10 +94,39 @@ void gms_acks_check(struct gms *g)
     if (g->holds[i].ticket && g->holds[i].view != PENDING && g->holds[i].view <= all)
       hold_end(g, &g->holds[i]);
   limit_update(g);
-  if (!g->collecting || staying < view->number) return;
+  if (!g->collecting || g->sync || staying < view->number) return;
   g->collecting = false;
+  g->installs++;
+  g->install_time = neap_now(&g->layer) - g->sent;
   neap_timer_stop(&g->ack);
   gms_kick(g);
+}
+
+/* Asks whoever sends synchronously whether all have what was sent so far, the view too. */
+static void sync(struct gms *g)
+{
+  struct neap_event event = {.kind = NEAP_EVENT_SYNC,
+    .number = gms_view(g)->number,
+    .time = g->ack_timeout,
+    .view = neap_view_ref(gms_view(g))};
+  g->sync = event.number;
+  neap_event_up(&g->layer, &event);
+}
+
+/* That has ended.  Refused, or too late: the acks decide. */
+void gms_synced(struct gms *g, const struct neap_event *event)
+{
+  const struct neap_view *view = gms_view(g);
+  if (!g->sync || event->number != g->sync) return; /* There was another view since. */
+  g->sync = 0;
+  for (uint32_t i = 0; event->code != NEAP_REFUSED && i < view->count; i++) {
+    if (view->members[i]->self) continue;
+    bool has = true;
+    for (uint32_t k = 0; k < event->found->count; k++)
+      has &= event->found->rows[k].peer != view->members[i];
+    if (has) gms_peer_of(g, view->members[i])->acked = view->number;
+  }
+  gms_acks_check(g);
 }
 
 void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer)
@@ -113,6 +143,7 @@ void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer)
     if (!gms_going(p)) gms_send_view(g, p->peer);
   }
   g->collecting = false;
+  g->sync = 0;
   gms_kick(g);
   gms_leave_ask(g);
 }
@@ -423,6 +454,9 @@ static void commit(struct gms *g, struct neap_digest *digest)
     hold->until = neap_now(&g->layer) + g->hold_timeout;
   }
   g->collecting = true;
+  g->sync = 0;
+  g->sent = neap_now(&g->layer);
   neap_timer_start(&g->layer, &g->ack, g->ack_timeout);
+  if (g->view_ack == GMS_ACK_RSVP && count > 1) sync(g);
   gms_acks_check(g); /* Alone, nobody else has to say anything. */
 }

@@ -34,6 +34,9 @@ enum gms_state {
   GMS_GONE,    /* left, failed, or on the way to a new life */
 };
 
+/* How the end of a view change is known. */
+enum gms_view_ack { GMS_ACK_MESSAGE, GMS_ACK_RSVP };
+
 /* One member, or one that asks to become one. */
 struct gms_peer {
   struct neap_peer *peer;
@@ -66,15 +69,17 @@ struct gms {
   /* params */
   uint64_t join_timeout, max_join_attempts, retry_timeout, leave_timeout, ack_timeout;
   uint64_t hold_timeout, name_timeout, lone_timeout, members_max, former_max, history_max;
+  uint64_t view_ack;
   bool delta_views;
   /* gauges */
   char *view_text, *coordinator_text;
-  uint64_t members, holds_out, joiners_waiting;
+  uint64_t members, holds_out, joiners_waiting, install_time;
   bool is_coordinator;
   /* counters */
   uint64_t views, joins, leaves, exclusions, requests, retries, views_sent, deltas_sent;
   uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
   uint64_t malformed, unnamed, outside, early_dropped, searches_alone, takeovers;
+  uint64_t installs;
 
   uint8_t state;  /* enum gms_state */
   uint64_t seen;  /* highest view number ever met */
@@ -90,7 +95,9 @@ struct gms {
   /* view changes: coord.c */
   struct neap_link joiners;
   bool gathering;  /* a digest was asked for */
-  bool collecting; /* the current view waits for acks */
+  bool collecting; /* the current view waits for acks, or for the end of `sync` */
+  uint64_t sync;   /* number of the view that all members are asked for; 0: none */
+  uint64_t sent;   /* when the current view was, if it is mine */
   bool renumber;   /* somebody has this number under another view: make a new one */
   bool full_sent;  /* the last view was made by me and everybody has it, or can ask */
   uint64_t ticket; /* of the hold that is being made; last given */
@@ -176,6 +183,7 @@ void gms_kick(struct gms *g);
 void gms_change(struct neap_layer *layer, struct neap_timer *timer);
 void gms_digest(struct gms *g, struct neap_digest *digest);
 void gms_acks_check(struct gms *g);
+void gms_synced(struct gms *g, const struct neap_event *event);
 void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer);
 void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer);
 void gms_joiner_forget(struct gms *g, struct gms_peer *p);

@@ -389,6 +389,7 @@ void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *dige
     g->before_creator = view->creator;
     g->before_number = view->number;
     g->full_sent = g->collecting = g->renumber = false;
+    g->sync = 0;
     neap_timer_stop(&g->ack);
   }
   remember(g, view);

@@ -2,29 +2,24 @@
  *
  *     ASK ----> message leaves ----> each target answers, leaves, or is reset ----> DONE
  *                    |                                                    |
- *                    +--- beacons, by who finds a loss at the tail        +-- deadline: DONE
+ *                    +--- resend.c                                        +-- deadline: DONE
  *
  * A request that went without the own header can be answered by id alone: when its send has ended
- * it lingers, and its id is not used again, until everybody has answered or left. */
+ * it lingers, and its id is not used again, until everybody has answered or left.  Whoever answers
+ * such a request does so by its own setting, and the result says so.
+ *
+ * How many may have begun is told to the gate: at most max_pending wait, and there is an id for
+ * each.  So sends that nobody waits for are turned away when too many are under way. */
 
 #include "layers/rsvp/rsvp.h"
 
 #include <stdlib.h>
 
-/* Where the sender finds losses itself a beacon serves only answers that died with their sender's
- * table: the first after 2 s, then with pauses doubling up to 60 s. */
-#define QUIET_PAUSE NEAP_S(2)
-#define QUIET_PAUSE_MAX NEAP_S(60)
-
-static struct request *holder(struct neap_link *link)
-{
-  return NEAP_HOLDER(link, struct request, link);
-}
-
-static struct request *by_ticket(struct rsvp *r, uint32_t ticket)
+struct request *neap_rsvp_by_ticket(struct rsvp *r, uint32_t ticket)
 {
   for (struct neap_link *at = r->requests.prev; at != &r->requests; at = at->prev)
-    if (holder(at)->ticket == ticket && !holder(at)->over) return holder(at);
+    if (neap_rsvp_request(at)->ticket == ticket && !neap_rsvp_request(at)->over)
+      return neap_rsvp_request(at);
   return NULL;
 }
 
@@ -33,6 +28,34 @@ static struct request *by_id(const struct rsvp *r, uint16_t id)
   struct request *q = r->buckets[id % RSVP_BUCKETS];
   while (q && q->id != id) q = q->same;
   return q;
+}
+
+uint8_t neap_rsvp_ack_on(const struct rsvp *r, uint16_t id)
+{
+  const struct request *q = by_id(r, id);
+  return q ? q->ack_on : (uint8_t)r->ack_on;
+}
+
+/* ---- room ---- */
+
+static uint64_t ahead(uint64_t limit, uint64_t at)
+{
+  return limit > at ? limit - at : 0;
+}
+
+void neap_rsvp_publish(struct rsvp *r)
+{
+  uint64_t room = ahead(r->max_pending, r->pending);
+  uint64_t free_ids = ahead(r->ids, r->pending + r->lingering);
+  neap_gate_asks(&r->layer, r->begun + (room < free_ids ? room : free_ids));
+}
+
+/* ---- the end of a send ---- */
+
+static void drop_payload(struct request *q)
+{
+  if (q->payload) neap_msg_free(q->payload);
+  q->payload = NULL;
 }
 
 static void request_free(struct rsvp *r, struct request *q)
@@ -46,36 +69,58 @@ static void request_free(struct rsvp *r, struct request *q)
   *(q->over ? &r->lingering : &r->pending) -= 1;
   for (uint32_t i = 0; i < q->count; i++) neap_peer_unref(q->targets[i].peer);
   neap_peer_unref(q->to);
+  drop_payload(q);
   free(q->targets);
   free(q);
 }
 
-/* ---- the end of a send ---- */
+static uint8_t bits_of(const struct request *q, const struct target *t)
+{
+  switch ((enum target_state)t->state) {
+  case WAITING:
+    return 0;
+  case LEFT:
+    return 1;
+  case SPLIT:
+    return 2;
+  case ACKED:
+    return q->plain && !t->peer->self ? 4 : UINT8_MAX;
+  }
+  return 0;
+}
 
-/* Who is missing (bits 0), or went (1 left, 2 split). */
+/* Who is missing (bits 0), went (1 left, 2 split), or answered by its own setting (4). */
 static struct neap_found *outcome(const struct request *q)
 {
   struct neap_found *found = neap_found_new(q->count);
-  for (uint32_t i = 0; i < q->count; i++)
-    if (q->targets[i].state != ACKED)
-      neap_found_add(found, (struct neap_found_row){.peer = q->targets[i].peer,
-                              .bits = (uint8_t)(q->targets[i].state == LEFT    ? 1
-                                                : q->targets[i].state == SPLIT ? 2
-                                                                               : 0)});
+  for (uint32_t i = 0; i < q->count; i++) {
+    uint8_t bits = bits_of(q, &q->targets[i]);
+    if (bits != UINT8_MAX)
+      neap_found_add(found, (struct neap_found_row){.peer = q->targets[i].peer, .bits = bits});
+  }
   return found;
 }
 
-static void finish(struct rsvp *r, struct request *q, int code)
+void neap_rsvp_finish(struct rsvp *r, struct request *q, int code)
 {
-  struct neap_event done = {
-    .kind = NEAP_EVENT_DONE, .ticket = q->ticket, .code = code, .found = outcome(q)};
-  neap_event_up(&r->layer, &done);
+  struct neap_event event = {.code = code, .found = outcome(q)};
+  if (q->sync) {
+    event.kind = NEAP_EVENT_SYNCED;
+    event.number = q->sync;
+    neap_event_down(&r->layer, &event);
+  } else {
+    event.kind = NEAP_EVENT_DONE;
+    event.ticket = q->ticket;
+    neap_event_up(&r->layer, &event);
+  }
   r->done++;
   r->pending--;
   r->lingering++;
   q->over = true;
   q->beacon = 0;
+  drop_payload(q);
   if (!q->plain || !q->waiting) request_free(r, q);
+  neap_rsvp_publish(r);
 }
 
 /* One target less to wait for. */
@@ -83,7 +128,7 @@ static void settle(struct rsvp *r, struct request *q, struct target *t, unsigned
 {
   t->state = (uint8_t)state;
   q->waiting--;
-  if (state == ACKED && !q->over) {
+  if (state == ACKED && !q->over && !q->sync) {
     struct neap_event acked = {.kind = NEAP_EVENT_ACKED,
       .ticket = q->ticket,
       .peer = neap_peer_ref(t->peer),
@@ -91,13 +136,15 @@ static void settle(struct rsvp *r, struct request *q, struct target *t, unsigned
     neap_event_up(&r->layer, &acked);
   }
   if (q->waiting) return;
-  if (q->over)
+  if (q->over) {
     request_free(r, q);
-  else
-    finish(r, q, !q->to || state == ACKED ? 0 : state == LEFT ? NEAP_LEFT : NEAP_SPLIT);
+    neap_rsvp_publish(r);
+  } else {
+    neap_rsvp_finish(r, q, !q->to || state == ACKED ? 0 : state == LEFT ? NEAP_LEFT : NEAP_SPLIT);
+  }
 }
 
-static struct target *target_of(const struct request *q, const struct neap_peer *peer)
+struct target *neap_rsvp_target(const struct request *q, const struct neap_peer *peer)
 {
   for (uint32_t i = 0; i < q->count; i++)
     if (q->targets[i].peer == peer && q->targets[i].state == WAITING) return &q->targets[i];
@@ -108,8 +155,10 @@ void neap_rsvp_credit(
   struct rsvp *r, struct neap_peer *peer, uint16_t id, bool own, uint64_t number)
 {
   struct request *q = by_id(r, id);
-  struct target *t = q && q->flies ? target_of(q, peer) : NULL;
-  if (t && (own ? number == q->number : q->plain))
+  struct target *t = q && q->flies ? neap_rsvp_target(q, peer) : NULL;
+  bool meant = t && (own ? number == q->number : q->plain);
+  if (NEAP_IS_MUTANT(453)) meant = t != NULL;
+  if (meant)
     settle(r, q, t, ACKED);
   else
     r->stale++; /* A second answer, or one to a request that is over. */
@@ -118,121 +167,31 @@ void neap_rsvp_credit(
 void neap_rsvp_release(struct rsvp *r, const struct neap_peer *peer, unsigned state)
 {
   for (struct neap_link *at = r->requests.next, *next; at != &r->requests; at = next) {
-    struct request *q = holder(at);
+    struct request *q = neap_rsvp_request(at);
     next = at->next;
-    struct target *t = q->flies ? target_of(q, peer) : NULL;
+    struct target *t = q->flies ? neap_rsvp_target(q, peer) : NULL;
     if (t) settle(r, q, t, state);
   }
 }
 
-void neap_rsvp_reset(struct rsvp *r, const struct neap_peer *peer)
+void neap_rsvp_reset(struct rsvp *r, struct neap_peer *peer)
 {
   for (struct neap_link *at = r->requests.next, *next; at != &r->requests; at = next) {
-    struct request *q = holder(at);
+    struct request *q = neap_rsvp_request(at);
     next = at->next;
-    if (!q->flies || q->over || !target_of(q, peer)) continue;
+    if (!q->flies || q->over || !neap_rsvp_target(q, peer)) continue;
     if (q->to) { /* Its message may be among those that were given up. */
       r->resets++;
-      finish(r, q, NEAP_RESET);
-    } else if (q->beacon) { /* Its answer may have been. */
-      q->beacon = neap_now(&r->layer);
-      neap_timer_sooner(&r->layer, &r->tick, 0);
+      neap_rsvp_finish(r, q, NEAP_RESET);
+    } else { /* Its answer may have been. */
+      neap_rsvp_beacon_soon(r, q);
     }
   }
-}
-
-/* ---- beacons ---- */
-
-static uint64_t first_pause(const struct rsvp *r, const struct request *q)
-{
-  if (r->resend == RESEND_OFF || !r->resend_interval) return 0;
-  uint64_t pause = r->resend_interval;
-  if (r->resend == RESEND_AUTO && q->sender_finds) return pause > QUIET_PAUSE ? pause : QUIET_PAUSE;
-  uint64_t left = q->deadline ? (q->deadline - q->sent) / 3 : 0;
-  return left && pause >= 3 * left ? left : pause; /* Some time is left for the answer. */
-}
-
-static void schedule(struct rsvp *r, struct request *q, bool soon)
-{
-  q->pause = first_pause(r, q);
-  q->beacon = q->pause ? neap_now(&r->layer) + (soon ? 0 : q->pause) : 0;
-  if (q->beacon) neap_timer_sooner(&r->layer, &r->tick, q->beacon - neap_now(&r->layer));
-}
-
-static void head_put(struct rsvp *r, struct neap_msg *m, const struct request *q, unsigned type)
-{
-  *neap_rsvp_head_put(m, &r->layer) =
-    (struct neap_rsvp_head){.type = (int8_t)type, .id = (int16_t)q->id};
-  if (!q->plain)
-    *neap_rsvp_own_head_put(m, &r->layer) =
-      (struct neap_rsvp_own_head){.ack_on = q->ack_on, .number = q->number};
-}
-
-/* A message of the same stream behind the request: a gap shows, and who has it answers. */
-static void send_beacon(struct rsvp *r, struct request *q)
-{
-  struct neap_msg *m = neap_msg_own(&r->layer, q->to, NEAP_RSVP);
-  head_put(r, m, q, NEAP_RSVP_BEACON);
-  r->beacons++;
+  /* And our answers to it: they went the same way. */
+  if (peer->self || !peer->generation || !neap_in_view(r->layer.view, peer)) return;
+  struct neap_msg *m = neap_msg_own(&r->layer, peer, NEAP_OOB);
+  *neap_rsvp_own_head_put(m, &r->layer) = (struct neap_rsvp_own_head){.number = 0};
   neap_pass_down_msg(&r->layer, m);
-  if (r->resend == RESEND_AUTO && q->sender_finds)
-    q->pause = q->pause * 2 < QUIET_PAUSE_MAX ? q->pause * 2 : QUIET_PAUSE_MAX;
-  q->beacon = q->pause ? neap_now(&r->layer) + q->pause : 0;
-}
-
-void neap_rsvp_tick(struct neap_layer *layer, struct neap_timer *timer)
-{
-  struct rsvp *r = NEAP_HOLDER(timer, struct rsvp, tick);
-  uint64_t now = neap_now(layer), due = UINT64_MAX;
-  for (struct neap_link *at = r->requests.next, *next; at != &r->requests; at = next) {
-    struct request *q = holder(at);
-    next = at->next;
-    if (q->over || !q->flies) continue;
-    if (q->deadline && q->deadline <= now) {
-      r->timeouts++;
-      finish(r, q, NEAP_TIMEOUT);
-      continue;
-    }
-    if (q->beacon && q->beacon <= now) send_beacon(r, q);
-    if (q->deadline && q->deadline < due) due = q->deadline;
-    if (q->beacon && q->beacon < due) due = q->beacon;
-  }
-  if (due != UINT64_MAX) neap_timer_start(layer, timer, due - now);
-}
-
-static void ask_tail(struct rsvp *r, const struct request *q)
-{
-  struct neap_event tail = {
-    .kind = NEAP_EVENT_TAIL, .ticket = q->ticket, .peer = neap_peer_ref(q->to)};
-  if (r->resend == RESEND_AUTO)
-    neap_ask_down(&r->layer, &tail);
-  else
-    neap_event_drop(&tail);
-}
-
-void neap_rsvp_tail(struct rsvp *r, const struct neap_event *event)
-{
-  struct request *q = by_ticket(r, event->ticket);
-  if (!q || !q->flies) return;
-  q->sender_finds = !event->none && event->flag;
-  schedule(r, q, false);
-}
-
-void neap_rsvp_mode(struct rsvp *r, const struct neap_peer *peer)
-{
-  for (struct neap_link *at = r->requests.next, *next; at != &r->requests; at = next) {
-    struct request *q = holder(at);
-    next = at->next;
-    if (!q->flies || q->over || q->to != peer) continue;
-    ask_tail(r, q);
-    if (r->resend == RESEND_AUTO && q->beacon) send_beacon(r, q);
-  }
-}
-
-void neap_rsvp_schedule(struct rsvp *r)
-{
-  for (struct neap_link *at = r->requests.next; at != &r->requests; at = at->next)
-    if (holder(at)->flies && !holder(at)->over) schedule(r, holder(at), false);
 }
 
 /* ---- the beginning of a send ---- */
@@ -240,8 +199,9 @@ void neap_rsvp_schedule(struct rsvp *r)
 /* The next id that nobody can still answer; false when there is none. */
 static bool take_id(struct rsvp *r, struct request *q)
 {
-  for (uint32_t tried = 0; tried <= UINT16_MAX; tried++) {
-    q->id = r->next_id++;
+  for (uint32_t tried = 0; tried < r->ids; tried++) {
+    q->id = r->next_id;
+    r->next_id = (uint16_t)((r->next_id + 1u) % r->ids);
     if (by_id(r, q->id)) continue;
     q->same = r->buckets[q->id % RSVP_BUCKETS];
     r->buckets[q->id % RSVP_BUCKETS] = q;
@@ -254,9 +214,6 @@ static struct request *request_new(struct rsvp *r, const struct neap_event *even
 {
   struct request *q = calloc(1, sizeof *q);
   NEAP_ASSERT(q);
-  q->room = r->layer.view ? r->layer.view->count : 1;
-  q->targets = calloc(q->room, sizeof *q->targets);
-  NEAP_ASSERT(q->targets);
   uint64_t timeout = event->time == UINT64_MAX ? r->timeout : event->time;
   q->number = ++r->next_number;
   q->ticket = event->ticket;
@@ -270,17 +227,19 @@ static struct request *request_new(struct rsvp *r, const struct neap_event *even
 
 static void add_target(struct request *q, struct neap_peer *peer)
 {
-  NEAP_ASSERT(q->count < q->room);
   q->targets[q->count++] = (struct target){neap_peer_ref(peer), WAITING};
   q->waiting++;
   q->plain |= !peer->generation;
 }
 
 /* Everybody in the view, or the one it is for. */
-static void aim(struct rsvp *r, struct request *q, struct neap_peer *to, bool without_self)
+static void aim(struct rsvp *r, struct request *q, const struct neap_view *view,
+  struct neap_peer *to, bool without_self)
 {
-  const struct neap_view *view = r->layer.view;
   q->to = neap_peer_ref(to);
+  q->targets = calloc(to || !view ? 1 : view->count, sizeof *q->targets);
+  NEAP_ASSERT(q->targets);
+  (void)r;
   if (to && !(to->self && without_self)) add_target(q, to);
   for (uint32_t i = 0; !to && view && i < view->count; i++) {
     if (view->members[i]->self && without_self) continue;
@@ -292,48 +251,68 @@ static void launch(struct rsvp *r, struct request *q)
 {
   q->flies = true;
   r->sent++;
-  if (!q->waiting) { /* Nobody else is here. */
-    finish(r, q, 0);
-    return;
-  }
-  if (q->deadline) neap_timer_sooner(&r->layer, &r->tick, q->deadline - q->sent);
-  schedule(r, q, false);
-  ask_tail(r, q);
+  if (!q->waiting) /* Nobody else is here. */
+    neap_rsvp_finish(r, q, 0);
+  else
+    neap_rsvp_watch(r, q);
+}
+
+static void refuse(struct rsvp *r, struct request *q)
+{
+  r->refused++;
+  q->plain = false; /* Nobody will answer it. */
+  neap_rsvp_finish(r, q, NEAP_REFUSED);
 }
 
 void neap_rsvp_ask(struct rsvp *r, const struct neap_event *event)
 {
+  r->begun++;
   request_new(r, event);
 }
 
 void neap_rsvp_send(struct rsvp *r, struct neap_msg *m)
 {
-  struct request *q = by_ticket(r, m->ticket);
+  struct request *q = neap_rsvp_by_ticket(r, m->ticket);
   NEAP_ASSERT(q && !q->flies); /* ASK came just before. */
-  aim(r, q, m->to, m->marks & NEAP_NO_LOOPBACK);
+  aim(r, q, r->layer.view, m->to, m->marks & NEAP_NO_LOOPBACK);
   if (!take_id(r, q)) {
-    r->refused++;
     m->flags &= (uint16_t)~NEAP_RSVP; /* It goes, and nobody waits for it. */
-    finish(r, q, NEAP_REFUSED);
+    refuse(r, q);
     return;
   }
-  head_put(r, m, q, NEAP_RSVP_REQUEST);
+  if (r->resend == RESEND_PAYLOAD) q->payload = neap_msg_clone(m);
+  neap_rsvp_head(r, m, q, NEAP_RSVP_REQUEST);
   launch(r, q);
+}
+
+/* Sends only the beacon, to those who answer one. */
+static void launch_bare(struct rsvp *r, struct request *q)
+{
+  bool anybody = q->waiting;
+  if (q->plain || !take_id(r, q)) {
+    refuse(r, q);
+    return;
+  }
+  launch(r, q);
+  if (anybody) neap_rsvp_beacon_now(r, q);
 }
 
 void neap_rsvp_flush(struct rsvp *r, const struct neap_event *event)
 {
+  r->begun++;
   struct request *q = request_new(r, event);
   q->ack_on = ON_COMPLETION;
-  aim(r, q, event->peer, true);
-  if (q->plain || !take_id(r, q)) { /* A beacon is not answered by everybody. */
-    r->refused++;
-    finish(r, q, NEAP_REFUSED);
-    return;
-  }
-  bool anybody = q->waiting;
-  launch(r, q);
-  if (anybody) send_beacon(r, q);
+  aim(r, q, r->layer.view, event->peer, true);
+  launch_bare(r, q);
+}
+
+void neap_rsvp_sync(struct rsvp *r, const struct neap_event *event)
+{
+  struct neap_event ask = {.time = event->time, .number = ON_COMPLETION};
+  struct request *q = request_new(r, &ask);
+  q->sync = event->number;
+  aim(r, q, event->view, NULL, true);
+  launch_bare(r, q);
 }
 
 /* ---- views ---- */
@@ -342,9 +321,10 @@ void neap_rsvp_view(struct rsvp *r)
 {
   const struct neap_view *view = r->layer.view;
   for (struct neap_link *at = r->requests.next, *next; at != &r->requests; at = next) {
-    struct request *q = holder(at);
+    struct request *q = neap_rsvp_request(at);
     next = at->next;
-    if (!q->flies) continue;
+    /* Its view has not come so far when older ones rise. */
+    if (!q->flies || view->number < q->sync) continue;
     uint32_t left = q->waiting; /* The last one to settle may free it. */
     for (uint32_t i = 0; left; i++) {
       if (q->targets[i].state != WAITING) continue;
@@ -354,10 +334,10 @@ void neap_rsvp_view(struct rsvp *r)
     }
   }
   for (struct neap_link *at = r->requests.next; at != &r->requests; at = at->next)
-    if (holder(at)->sender_finds && holder(at)->beacon) schedule(r, holder(at), true);
+    if (neap_rsvp_request(at)->sender_finds) neap_rsvp_beacon_soon(r, neap_rsvp_request(at));
 }
 
 void neap_rsvp_close(struct rsvp *r)
 {
-  while (!neap_link_alone(&r->requests)) request_free(r, holder(r->requests.next));
+  while (!neap_link_alone(&r->requests)) request_free(r, neap_rsvp_request(r->requests.next));
 }
