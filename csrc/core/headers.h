@@ -245,11 +245,11 @@ NEAP_HEADER(neap_rsvp_head, NEAP_RSVP_HEAD)
 
 enum { NEAP_RSVP_REQUEST = 1, NEAP_RSVP_BEACON = 2, NEAP_RSVP_RESPONSE = 3 };
 
-/* Ours, beside it (protocols 6).  It travels in requests, beacons and answers.  An id is used again,
- * a number never, so an answer to an older request of the same id is told apart, be it of an older
- * life of the connection.  (The request's seqno would say the same, but is not known yet when the
- * request leaves its layer, and a fragmented one has several.)  Alone, without RSVP's header, it
- * says: my answers to you may be lost, ask again. */
+/* Ours, beside it (protocols 6).  It travels in requests, beacons and answers.  An id is used
+ * again, a number never, so an answer to an older request of the same id is told apart, be it of an
+ * older life of the connection.  (The request's seqno would say the same, but is not known yet when
+ * the request leaves its layer, and a fragmented one has several.)  Alone, without RSVP's header,
+ * it says: my answers to you may be lost, ask again. */
 #define NEAP_RSVP_OWN_HEAD(FIELD, WHEN)                                                            \
   FIELD(u8, ack_on, "0 reception, 1 completion, 2 delivery")                                       \
   FIELD(clong, number, "of the request, counted by who sent it; an answer carries it back")

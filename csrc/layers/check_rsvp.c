@@ -156,7 +156,7 @@ static bool look(struct check_rsvp *c, const struct asked *a, struct neap_peer *
     c->watched++;
     const char *what = lacks(a, s);
     if (what) neap_judge_complain(layer, "send %u ended, and %s %s", a->ticket, target->name, what);
-    return what || s->risen;
+    return what || (s && s->risen);
   }
   if (there->layer->stack->paused) return false;
   if (a->ack_on == ON_COMPLETION && !(s && s->risen))

@@ -2,8 +2,8 @@
 -- how long each of the others took; s:wait(limit): true, { left = ... } or nil, code, detail.
 --
 -- left: who was not waited for, because it left.  Only if there are any, split: those of them that
--- are in another part of a group that fell apart; by_own_setting: who could not be told what to wait
--- for before it answers (members that are not Neap's) and did as its own stack says.
+-- are in another part of a group that fell apart; by_own_setting: who could not be told what to
+-- wait for before it answers (members that are not Neap's) and did as its own stack says.
 
 local message = require "neap.message"
 local quantity = require "neap.quantity"

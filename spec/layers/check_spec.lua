@@ -51,6 +51,18 @@ neap.layer "forgets" {
   event = function(_, event) return event.kind == "hold" and "stop" or nil end,
 }
 
+-- Nobody above hears that something is stored; `some`: that all before it is.
+local function deaf(name, some)
+  return neap.layer(name) {
+    doc = "Keeps to itself what is stored.", attrs = {}, each_up = nth("lost", function() end),
+    event = function(_, event)
+      if event.kind == "stored" and (event.flag or not some) then return "stop" end
+    end,
+  }
+end
+deaf "hides"
+deaf("belittles", true)
+
 -- checked.lua with a liar between the checker and who it watches.
 local function lying(liar_name, before)
   return build.write(liar_name .. ".lua",
@@ -164,6 +176,21 @@ describe("the checkers", function()
     g.sim:run "3s" -- It could have been in a buffer.
     assert.matches("send 1 ended, and %a+ still has not got what came before it",
       table.concat(g.sim:complaints(), "\n"))
+  end)
+
+  it("see a synchronous send that returns though the message is nowhere, or alone", function()
+    for liar_name, ack_on in pairs { hides = "reception", belittles = "completion" } do
+      local g = group.new { stack = lying(liar_name, "rsvp") }
+      local gap = g.sim:drop { from = "ann", to = "bob", layer = "nakack", body = "1" }
+      g.ann:send "1"
+      local handle = g.ann:send("lost", { rsvp = ack_on, wait = false })
+      g.sim:run "20ms"
+      g.sim:clear(gap)
+      g.sim:run "2s"
+      assert.same({}, handle.missing)
+      assert.matches("send 1 ended, and bob has not got it",
+        table.concat(g.sim:complaints(), "\n"))
+    end
   end)
 
   it("see a synchronous send that returns while a callback runs", function()

@@ -1,8 +1,8 @@
 /* rsvp's resends: what is sent again while a request waits.
  *
- *     auto      beacons: one each resend_interval where receivers find a loss at the tail; where the
- *               sender finds it only for an answer that died with its sender's table: one after
- *               each view, toggle or reset, else with pauses that double up to a minute
+ *     auto      beacons: one each resend_interval where receivers find a loss at the tail; where
+ *               the sender finds it only for an answer that died with its sender's table: one
+ *               after each view, toggle or reset, else with pauses that double up to a minute
  *     beacon    one each resend_interval, whoever finds it
  *     payload   the same with the body of the message (the sender's flush of JGRP-1389); not while
  *               there is no room for it
