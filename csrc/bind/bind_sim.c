@@ -138,6 +138,19 @@ static int sim_cut(lua_State *L)
   return 0;
 }
 
+/* core.sim_inject(world, from, to or nil, bytes): the place it comes from. */
+static int sim_inject(lua_State *L)
+{
+  size_t len;
+  char text[NEAP_ADDR_TEXT];
+  const char *bytes = luaL_checklstring(L, 4, &len);
+  if (len > NEAP_SLAB_BYTES) return refused(L, "a packet has at most 65536 bytes");
+  const struct neap_addr *place = neap_sim_inject(world_of(L), luaL_checkstring(L, 2),
+    luaL_optstring(L, 3, NULL), (const uint8_t *)bytes, (uint32_t)len);
+  lua_pushstring(L, neap_addr_text(place, text));
+  return 1;
+}
+
 static int sim_heal(lua_State *L)
 {
   neap_sim_heal(world_of(L));
@@ -301,6 +314,7 @@ const luaL_Reg neap_bind_sim_functions[] = {
   {"sim_partition", sim_partition},
   {"sim_cut", sim_cut},
   {"sim_heal", sim_heal},
+  {"sim_inject", sim_inject},
   {"sim_pause", sim_pause},
   {"sim_resume", sim_resume},
   {"sim_kill", sim_kill},

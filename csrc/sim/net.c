@@ -305,6 +305,44 @@ void neap_sim_port_send(struct neap_port *port, const struct neap_addr *to, stru
   }
 }
 
+/* Where packets of a host come from that has no port: nobody listens there. */
+static struct place *place_of(struct sim *sim, struct host *host)
+{
+  if (host->ports.next != &host->ports)
+    return NEAP_HOLDER(host->ports.next, struct port, link)->place;
+  struct neap_port_spec spec = {.bind = {.port = OUTSIDE_PORT}};
+  struct neap_addr addr = own_address(host, &spec);
+  struct place *place = place_make(sim, &addr);
+  if (!place->host) place->host = host;
+  return place;
+}
+
+const struct neap_addr *neap_sim_inject(
+  struct neap_world *world, const char *from, const char *to, const uint8_t *at, uint32_t len)
+{
+  struct sim *sim = neap_sim_of(world);
+  struct host *host = neap_sim_host(sim, from);
+  const struct place *place = place_of(sim, host);
+  struct neap_slab *slab = neap_slab_new(world, len ? len : 1);
+  memcpy(slab->at, at, len);
+  struct packet packet = {.from = host,
+    .src = &place->addr,
+    .slab = slab,
+    .bytes = slab->at,
+    .len = slab->used = len,
+    .digest = neap_sim_digest(at, len),
+    .multicast = !to};
+  neap_sim_event(sim, SIM_INJECTED, host, packet.digest);
+  for (uint32_t h = 0; h < sim->host_count; h++) {
+    struct neap_link *ports = &sim->hosts[h]->ports;
+    if (to ? strcmp(sim->hosts[h]->name, to) != 0 : sim->hosts[h] == host) continue;
+    for (struct neap_link *link = ports->next; link != ports; link = link->next)
+      carry(sim, packet, NEAP_HOLDER(link, struct port, link)->place);
+  }
+  neap_slab_free(world, slab);
+  return &place->addr;
+}
+
 /* ---- life ---- */
 
 void neap_sim_net_init(struct sim *sim)

@@ -25,7 +25,8 @@ enum {
   DATAGRAM_COST = 1300,  /* what a kernel charges a socket buffer beyond the bytes, about */
   LOOPBACK_DELAY = 1000, /* ns to oneself; above 0, so that time goes on */
   FLIGHTS_PER_BLOCK = 256,
-  RULES_MAX = 256, /* also those that are cleared */
+  RULES_MAX = 256,  /* also those that are cleared */
+  OUTSIDE_PORT = 1, /* of hosts that are only made up */
 };
 
 /* ORDER: neap_sim_attrs. */

@@ -59,6 +59,12 @@ void neap_sim_cut(struct neap_world *world, const char *from, const char *to);
 /* Ends all partitions and cuts. */
 void neap_sim_heal(struct neap_world *world);
 
+/* Sends a packet to every port of host `to`, or of all others (NULL), as if host `from` had, which
+ * need not be there otherwise: what it is sent in turn finds nobody, and stands in the log.
+ * Returns where it comes from. */
+const struct neap_addr *neap_sim_inject(
+  struct neap_world *world, const char *from, const char *to, const uint8_t *at, uint32_t len);
+
 /* ---- rules: one message of a packet, the rest arrives ---- */
 
 enum neap_rule_act { NEAP_RULE_DROP, NEAP_RULE_DELAY, NEAP_RULE_DUPLICATE };

@@ -174,6 +174,19 @@ end
 
 function Sim:heal() core.sim_heal(self.handle) end
 
+-- Bytes on the wire, from a host that need not be a member: inject { from = "fay", to = "bob",
+-- bytes = "..." }, to everybody without `to`.  Gives the place they come from.
+function Sim:inject(options)
+  local given = type(options) == "table" and options or {}
+  if type(given.from) ~= "string" or type(given.bytes) ~= "string" then
+    mistake.raise("inject takes a host and bytes: { from = \"fay\", to = \"bob\", bytes = \"...\" }")
+  end
+  local to = given.to ~= nil and member(given.to, "inject") or nil
+  local place, problem = core.sim_inject(self.handle, given.from, to, given.bytes)
+  if not place then mistake.raise("inject: %s", problem) end
+  return place
+end
+
 -- ---- time ---------------------------------------------------------------------------------------
 
 local function outside(sim, what)

@@ -184,6 +184,25 @@ describe("the simulated network", function()
     assert.equal("a1", bodies(got.bob))
   end)
 
+  it("carries packets of a host that is only made up, and tells what it is sent", function()
+    local sim, chans, got = world({ seed = 1, log = 100 }, "ann", "bob")
+    local said = {}
+    local function ask(options) return pcall(sim.inject, sim, options) end
+    say(sim, chans.ann, "a1")
+    sim:run "10ms"
+    for _, row in ipairs(sim:log()) do
+      if row.from == "ann" and row.to == "bob" then said[#said + 1] = row.bytes end
+    end
+    local place = sim:inject { from = "fay", to = "bob", bytes = said[1] }
+    assert.equal("10.0.0.3:1", place)
+    sim:inject { from = "fay", bytes = "no packet" }
+    sim:run "10ms"
+    assert.equal("a1 a1", bodies(got.bob)) -- The bytes of ann's.
+    assert.equal("a1", bodies(got.ann))
+    assert.is_false((ask { to = "bob" }))
+    assert.is_false((ask { from = "fay", bytes = ("x"):rep(70000) }))
+  end)
+
   it("refuses a port that is taken, as a kernel would", function()
     local sim = neap.sim { seed = 1 }
     local with = { udp = { port = 7800, port_range = 0 } }
