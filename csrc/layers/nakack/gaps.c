@@ -56,16 +56,36 @@ static uint64_t request(struct nakack *n, struct stream *s, uint64_t from, uint6
   uint64_t last = neap_seqnos_ask(m, &s->win, from, to, (uint32_t)n->list_max);
   struct neap_seqnos it;
   uint64_t seqno;
+  uint32_t count = 0;
   if (neap_seqnos_of(&it, m))
-    while (neap_seqnos_next(&it, &seqno)) n->asked++;
+    while (neap_seqnos_next(&it, &seqno)) count++;
+  n->asked += count;
+  s->open += count;
   n->reqs_sent++;
   neap_pass_down_msg(&n->layer, m);
   return last;
 }
 
+/* How many are missing in from .. to, `most` at most; *end: the last of these, or `to`. */
+static uint32_t missing_in(const struct stream *s, uint64_t from, uint64_t *end, uint32_t most)
+{
+  uint64_t to = *end, last = from - 1;
+  uint32_t count = 0;
+  for (; !nakack_after(from, to); from = last + 1) {
+    uint64_t next = neap_window_missing(&s->win, from, to);
+    if (!next) return count;
+    if (count == most) break;
+    last = next;
+    count++;
+  }
+  if (!nakack_after(from, to)) *end = last;
+  return count;
+}
+
 /* Asks for what is missing in from .. to, oldest first; returns how far it came. */
 static uint64_t ask(struct nakack *n, struct stream *s, uint64_t from, uint64_t to)
 {
+  missing_in(s, from, &to, s->most > s->open ? s->most - s->open : 0);
   for (unsigned round = 0; round < NAKACK_ROUND; round++) {
     if (nakack_after(from, to) || !neap_window_missing(&s->win, from, to)) return to;
     from = request(n, s, from, to) + 1;
@@ -96,13 +116,15 @@ static uint64_t first_delay(struct nakack *n, const struct stream *s, bool soon)
 static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
 {
   uint64_t delay = s->rtt ? nakack_most(2 * s->rtt, REPEAT_LEAST) : REPEAT_UNKNOWN;
-  return nakack_least(delay, n->xmit_interval);
+  return nakack_least(delay << s->eager, n->xmit_interval);
 }
 
 static void repeat_later(struct nakack *n, struct stream *s)
 {
   s->again_to = s->asked;
-  s->progress = false;
+  s->hoped = s->open;
+  s->came = 0;
+  s->twice = false;
   neap_timer_start(&n->layer, &s->again, s->pause);
 }
 
@@ -120,7 +142,7 @@ void nakack_watch(struct nakack *n, struct stream *s, bool soon)
   if (!nakack_lacks(s) || s->stopped || s->full || !n->xmit_interval) return;
   if (n->gap_delay == TICK) {
     if (!s->gap.armed) neap_timer_start(&n->layer, &s->gap, n->xmit_interval);
-  } else if (nakack_after(reach, s->asked)) {
+  } else if (nakack_after(reach, s->asked) && s->open < s->most) {
     if (s->gap.armed && !soon) return; /* What is new waits for the next round. */
     s->seen = reach;
     neap_timer_sooner(&n->layer, &s->gap, first_delay(n, s, soon));
@@ -193,6 +215,7 @@ static void first_round(struct nakack *n, struct stream *s)
   uint64_t from = nakack_after(s->asked, s->win.hd) ? s->asked + 1 : s->win.hd + 1;
   if (nakack_after(from, s->seen)) return;
   uint64_t first = neap_window_missing(&s->win, from, s->seen);
+  if (!s->again.armed) s->open = 0;
   s->asked = ask(n, s, from, s->seen);
   if (!first || s->again.armed) return;
   probe(n, s, first);
@@ -211,6 +234,17 @@ void nakack_gap_fire(struct neap_layer *layer, struct neap_timer *timer)
   nakack_watch(n, s, false);
 }
 
+/* Answers are lost like anything else where there is not enough room on the way.  Asked for all at
+ * once they would take it from each other for good: half as many next time if less than half of
+ * them came, twice as many if all did. */
+static void adapt(struct stream *s)
+{
+  if (s->came < s->hoped / 2)
+    s->most = s->most > 1 ? s->most / 2 : 1;
+  else if (s->came >= s->hoped && s->most < NAKACK_OPEN)
+    s->most *= 2;
+}
+
 void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct nakack *n = (struct nakack *)layer;
@@ -221,10 +255,13 @@ void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
     nakack_watch(n, s, false);
     return;
   }
-  bool missing = neap_window_missing(&s->win, from, s->again_to) != 0;
+  uint64_t end = s->again_to, rest = s->asked;
+  uint32_t missing = missing_in(s, from, &end, NAKACK_OPEN);
   /* Longer and longer while nothing comes; a stream that loses steadily has holes all the time. */
   s->pause =
-    missing && !s->progress ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
+    missing && !s->came ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
+  adapt(s);
+  s->open = missing_in(s, nakack_most(s->again_to, s->win.hd) + 1, &rest, NAKACK_OPEN);
   if (missing) {
     s->probe_at = 0; /* An answer could be to either request. */
     ask(n, s, from, s->again_to);
@@ -242,6 +279,7 @@ void nakack_ask_now(struct nakack *n, struct stream *s)
   } else {
     neap_timer_stop(&s->again);
     s->asked = s->win.hd;
+    s->most = NAKACK_OPEN;
     s->seen = in_reach(n, s);
     s->probe_at = 0;
     first_round(n, s);
@@ -274,6 +312,10 @@ void nakack_mended(struct nakack *n, struct stream *s, uint64_t seqno)
     s->patience--;
     s->useful = 0;
   }
+  if (s->eager && ++s->calm >= USEFUL) {
+    s->eager--;
+    s->calm = 0;
+  }
   if (!s->probe_at || s->probe != seqno) return;
   uint64_t took = neap_now(&n->layer) - s->probe_at;
   s->rtt = s->rtt ? (7 * s->rtt + took) / 8 : nakack_most(took, 1);
@@ -285,7 +327,12 @@ void nakack_twice(struct nakack *n, struct stream *s, uint64_t seqno, bool again
 {
   bool mended = s->mended[seqno % NAKACK_MENDED] == seqno;
   n->duplicates++;
-  if (again == mended) return; /* The wire doubled one of the two. */
+  if (again && mended && !s->twice) { /* Asked for again while the answer was on its way. */
+    s->twice = true;
+    s->calm = 0;
+    if (s->eager < PATIENCE_MOST) s->eager++;
+  }
+  if (again == mended) return; /* Not both ways: two answers, or the wire doubled it. */
   n->needless++;
   s->useful = 0;
   if (s->patience < PATIENCE_MOST) s->patience++;

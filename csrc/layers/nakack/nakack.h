@@ -29,6 +29,7 @@ enum {
   NAKACK_RECENT = 1024,        /* answered seqnos that are remembered for their hold-off */
   NAKACK_MENDED = 64,          /* answers that are remembered of each stream */
   NAKACK_ROUND = 2,            /* requests to one sender at once; the rest at the next round */
+  NAKACK_OPEN = 2048,          /* seqnos of a stream that may be asked for and not here */
   NAKACK_CROWD = 32,           /* members from which on requests go to all, if not told otherwise */
 };
 
@@ -54,7 +55,8 @@ struct stream {
   uint64_t seen;                  /* what `gap` will ask for when it is due */
   uint64_t asked;                 /* holes up to here were asked for once at least */
   uint64_t again_to;              /* of these, what `again` will ask for when it is due */
-  bool progress;                  /* some of these have come since it was started */
+  uint32_t open, most;            /* asked for and not here; so many may be */
+  uint32_t hoped, came;           /* open when `again` was started; come since */
   uint64_t pause;                 /* before the next `again` */
   uint64_t hole, hole_at;         /* one that is measured: noticed then; 0: none is */
   uint64_t rtt;                   /* from asking to getting; 0 unknown */
@@ -62,6 +64,8 @@ struct stream {
   uint64_t mended[NAKACK_MENDED]; /* what answers brought, by seqno: the original may come too */
   uint8_t patience;               /* gap_delay is doubled so often: answers were needless */
   uint8_t useful;                 /* answers since the last needless one */
+  uint8_t eager, calm;            /* repeats are doubled so often: there were two answers; since */
+  bool twice;                     /* there were, since `again` was started */
   bool stopped; /* what is missing is gone at its sender: a view or digest helps */
   bool full;    /* something was dropped because the application is behind */
   struct neap_timer gap, again;
