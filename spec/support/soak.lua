@@ -1,27 +1,56 @@
--- soak: three processes over real UDP on loopback; each receiver loses one message in ten.
+-- soak: processes over real UDP on loopback; each receiver loses one message in ten.
 --
--- Each member multicasts 100 000 messages and sends 5 000 to each other one, numbered, while its
--- repair goes from nak to ack and back every 200 ms.  Everything has to arrive, in order, once.
+-- Each member multicasts numbered messages and sends others to each member, as fast as it can, while
+-- its repair, of multicasts and of unicasts, is toggled from one way to the other.  Everything has to
+-- arrive, in order, once.
 --
---     neap run spec/support/soak.lua [MULTICASTS [UNICASTS]]          exit code 0 when all is well
+--     three members: 100 000 multicasts and 10 000 unicasts each, a toggle every 200 ms
+--     two and four members: for 30 s, a toggle every 100 ms
+--
+--     neap run spec/support/soak.lua [MEMBERS AMOUNT]     AMOUNT: multicasts, or seconds as "30s"
+--
+-- Without arguments it goes through these three; exit code 0 when all is well.
 
 local neap = require "neap"
 
-local NAMES = { "ann", "bob", "cho" }
-local me, group = os.getenv "SOAK_NAME" or "ann", os.getenv "SOAK_GROUP"
-local MULTICASTS, UNICASTS = tonumber(arg[1] or 100000), tonumber(arg[2] or 10000)
-local TO_EACH = math.floor(UNICASTS / (#NAMES - 1))
-local LIMIT = 540e9 -- ns: a soak that has not ended by then has failed
+local NAMES = { "ann", "bob", "cho", "dee" }
+local ROUNDS = { { 3, "100000" }, { 2, "30s" }, { 4, "30s" } }
+local LIMIT = 300e9 -- ns: a round that has not ended by then has failed
+local UNICAST_EACH = 10 -- multicasts
 
-group = group or ("soak-%d"):format(os.time())
+local members, amount = tonumber(arg[1]), arg[2]
+if not members then
+  local failed = 0
+  for _, round in ipairs(ROUNDS) do
+    local code = os.execute(("'%s' run '%s' %d %s"):format(os.getenv "NEAP_COMMAND", arg[0],
+      round[1], round[2]))
+    if code ~= 0 and code ~= true then failed = failed + 1 end
+  end
+  print(("soak: %d passed, %d failed"):format(#ROUNDS - failed, failed))
+  os.exit(failed == 0 and 0 or 1)
+end
 
-local got = { all = {}, mine = {} } -- highest number per sender
-local count, wrong, toggles, verdicts = 0, {}, 0, {}
+local SECONDS = tonumber(amount:match "^(%d+)s$")
+local MULTICASTS = SECONDS and 1e9 or tonumber(amount)
+local TOGGLE_EACH = SECONDS and "100ms" or "200ms"
+local me, group = os.getenv "SOAK_NAME" or NAMES[1], os.getenv "SOAK_GROUP"
+group = group or ("soak-%d-%d"):format(os.time(), members)
+
+local others = {}
+for index = 1, members do
+  if NAMES[index] ~= me then others[#others + 1] = NAMES[index] end
+end
+
+-- ---- what comes ---------------------------------------------------------------------------------
+
+local got = { m = {}, u = {} }  -- highest number per sender
+local last = { m = {}, u = {} } -- the number it ended with
+local count, wrong, toggles, verdicts, began, done = 0, {}, 0, {}, nil, false
 
 local function expect(kind, msg, number)
-  local last = got[kind][msg.from] or 0
-  if number ~= last + 1 and #wrong < 20 then
-    wrong[#wrong + 1] = ("%s %s: %d after %d"):format(kind, msg.from, number, last)
+  local before = got[kind][msg.from] or 0
+  if number ~= before + 1 and #wrong < 20 then
+    wrong[#wrong + 1] = ("%s %s: %d after %d"):format(kind, msg.from, number, before)
   end
   got[kind][msg.from] = number
   count = count + 1
@@ -29,10 +58,10 @@ end
 
 local function on_message(msg)
   local kind, number = msg.body:match "^(%a)(%d+)"
-  if kind == "m" then
-    expect("all", msg, tonumber(number))
-  elseif kind == "u" then
-    expect("mine", msg, tonumber(number))
+  if kind == "m" or kind == "u" then
+    expect(kind, msg, tonumber(number))
+  elseif kind == "M" or kind == "U" then
+    last[kind:lower()][msg.from] = tonumber(number)
   else
     verdicts[msg.from] = msg.body
   end
@@ -40,81 +69,109 @@ end
 
 local function until_true(what, f)
   while not f() do
-    if neap.now() - got.began > LIMIT then
+    if neap.now() - began > LIMIT then
       error(("%s: waited too long for %s; so far %d messages"):format(me, what, count))
     end
     neap.sleep "5ms"
   end
 end
 
+local function complete(kind, name)
+  return last[kind][name] and (got[kind][name] or 0) >= last[kind][name]
+end
+
 local function everything()
-  for _, name in ipairs(NAMES) do
-    if (got.all[name] or 0) < MULTICASTS then return false end
-    if name ~= me and (got.mine[name] or 0) < TO_EACH then return false end
+  for _, name in ipairs(others) do
+    if not complete("m", name) or not complete("u", name) then return false end
   end
-  return true
+  return complete("m", me)
 end
 
-local function multicasts(member)
-  for n = 1, MULTICASTS do assert(member:send("m" .. n .. " " .. ("x"):rep(n % 200))) end
+-- ---- what goes ----------------------------------------------------------------------------------
+
+local function more(n)
+  return n < MULTICASTS and not (SECONDS and neap.now() - began > SECONDS * 1e9)
 end
 
-local function unicasts(member)
-  for n = 1, TO_EACH do
-    for _, name in ipairs(NAMES) do
-      if name ~= me then assert(member:send("u" .. n, { to = name })) end
+local function send_all(member)
+  local n, u = 0, 0
+  while more(n) do
+    n = n + 1
+    assert(member:send("m" .. n .. " " .. ("x"):rep(n % 200)))
+    if n % (UNICAST_EACH * #others) == 0 then
+      u = u + 1
+      for _, name in ipairs(others) do assert(member:send("u" .. u, { to = name })) end
     end
-    if n % 20 == 0 then neap.sleep "10ms" end -- So that they last as long as the multicasts.
   end
+  assert(member:send("M" .. n))
+  for _, name in ipairs(others) do assert(member:send("U" .. u, { to = name })) end
 end
 
 -- Goes on while there is work; each toggle is set at once, whether the last has settled or not.
 local function toggle(member)
   local modes = { "ack", "nak" }
-  while not got.done do
-    neap.sleep "200ms"
-    if got.done then return end
+  while not done do
+    neap.sleep(TOGGLE_EACH)
+    if done then return end
     toggles = toggles + 1
-    member.nakack.retransmission = modes[(toggles - 1) % 2 + 1]
+    local mode = modes[(toggles - 1) % 2 + 1]
+    member.nakack.retransmission, member.unicast.retransmission = mode, mode
   end
 end
 
 local function summary(member)
   local n, u = member.nakack, member.unicast
-  return ("%s: %d messages, %d wrong, %d toggles, %d lost on the way in, %d multicasts repaired, "
-    .. "%d sent again, unicast %d sent again; %.0f s"):format(me, count, #wrong, toggles,
-    member.discard.dropped_up, n.repaired, n.xmit_rsps_sent, u.xmits or 0,
-    (neap.now() - got.began) / 1e9)
+  return ("%s of %d: %d messages, %d wrong, %d toggles, %d lost on the way in, %d multicasts "
+    .. "repaired, %d sent again, %d unicasts sent again; %.0f s"):format(me, members, count, #wrong,
+    toggles, member.discard.dropped_up, n.repaired, n.xmit_rsps_sent, u.xmits,
+    (neap.now() - began) / 1e9)
+end
+
+-- ---- a round ------------------------------------------------------------------------------------
+
+local function start_others()
+  for _, name in ipairs(others) do
+    os.execute(("SOAK_NAME=%s SOAK_GROUP=%s '%s' run '%s' %d %s &"):format(name, group,
+      os.getenv "NEAP_COMMAND", arg[0], members, amount))
+  end
+end
+
+local function judge(member, text)
+  until_true("verdicts", function()
+    for _, name in ipairs(others) do
+      if not verdicts[name] then return false end
+    end
+    return true
+  end)
+  member:send("verdict", { rsvp = true, timeout = "10s" })
+  print(text)
+  local bad = #wrong > 0
+  for _, name in ipairs(others) do
+    print(verdicts[name]:sub(9))
+    if verdicts[name]:find "\n" then bad = true end
+  end
+  if bad then error("soak: something was lost, twice or out of order", 0) end
 end
 
 neap.run(function()
-  got.began = neap.now()
-  if not os.getenv "SOAK_NAME" then
-    for _, name in ipairs { "bob", "cho" } do
-      os.execute(("SOAK_NAME=%s SOAK_GROUP=%s '%s' run '%s' %d %d &"):format(name, group,
-        os.getenv "NEAP_COMMAND", arg[0], MULTICASTS, UNICASTS))
-    end
-  end
+  began = neap.now()
+  if me == NAMES[1] then start_others() end
   local member = assert(neap.join(group, { stack = "lossy", name = me,
     on = { message = on_message }, with = { discard = { up = 0.1 } } }))
-  until_true("a view of three", function() return #member:view().members == #NAMES end)
-  neap.spawn(function() multicasts(member) end)
-  neap.spawn(function() unicasts(member) end)
+  until_true("a whole view", function() return #member:view().members == members end)
+  neap.spawn(function() send_all(member) end)
   neap.spawn(function() toggle(member) end)
   until_true("everything", everything)
-  got.done = true
+  done = true
   local text = summary(member)
   if #wrong > 0 then text = text .. "\n  " .. table.concat(wrong, "\n  ") end
-  if me ~= "ann" then
-    assert(member:send("verdict " .. text, { to = "ann" }))
-    until_true("the end", function() return verdicts.ann or #member:view().members < 3 end)
+  if me == NAMES[1] then
+    judge(member, text)
   else
-    until_true("verdicts", function() return verdicts.bob and verdicts.cho end)
-    member:send("verdict", { rsvp = true, timeout = "10s" })
-    io.write(text, "\n", verdicts.bob:sub(9), "\n", verdicts.cho:sub(9), "\n")
-    local bad = #wrong > 0 or verdicts.bob:find "\n" or verdicts.cho:find "\n"
-    io.write(("soak: %d passed, %d failed\n"):format(bad and 0 or 1, bad and 1 or 0))
-    if bad then error("soak: something was lost, twice or out of order", 0) end
+    assert(member:send("verdict " .. text, { to = NAMES[1] }))
+    until_true("the end", function()
+      return verdicts[NAMES[1]] or #member:view().members < members
+    end)
   end
   member:leave()
 end)
