@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The state of the peer with this name or address; says who there is when there is none. */
-static struct peer *find(struct neap_layer *layer, const char *argument, char *out)
+/* The peer with this name or address, which is another; else says who there is. */
+static int find(struct neap_layer *layer, const char *argument, char *out, struct peer **found)
 {
   struct neap_addr addr;
   struct neap_text text = neap_text_of(out, NEAP_OP_TEXT);
@@ -18,12 +18,17 @@ static struct peer *find(struct neap_layer *layer, const char *argument, char *o
   struct peer *p;
   neap_each_peer (layer, p) {
     if (!p->peer) continue;
-    if (address ? neap_addr_equal(&addr, &p->peer->addr) : !strcmp(wanted, p->peer->name)) return p;
     neap_nearest_offer(&near, p->peer->name);
+    if (address ? !neap_addr_equal(&addr, &p->peer->addr) : strcmp(wanted, p->peer->name) != 0)
+      continue;
+    *found = p;
+    if (!p->peer->self) return 0;
+    neap_text_add(&text, "nothing gets lost on the way to oneself");
+    return NEAP_REFUSED;
   }
   neap_text_add(&text, "no peer '%.64s'", wanted);
   neap_nearest_add(&text, &near);
-  return NULL;
+  return NEAP_NOT_A_MEMBER;
 }
 
 static const char *mode_word(unsigned mode)
@@ -77,8 +82,9 @@ static int show_windows(struct neap_layer *layer, const char *argument, char *ou
 static int close_both(struct neap_layer *layer, const char *argument, char *out)
 {
   struct unicast *u = (struct unicast *)layer;
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
   neap_unicast_close_out(u, p, true);
   neap_unicast_forget(u, p);
   return 0;
@@ -86,16 +92,18 @@ static int close_both(struct neap_layer *layer, const char *argument, char *out)
 
 static int expire(struct neap_layer *layer, const char *argument, char *out)
 {
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
   neap_unicast_expire((struct unicast *)layer, p);
   return 0;
 }
 
 static int forget(struct neap_layer *layer, const char *argument, char *out)
 {
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
   neap_trouble(layer, p->peer, "its messages may come twice: its table was lost by hand");
   neap_unicast_drop_in((struct unicast *)layer, p);
   return 0;
@@ -103,20 +111,18 @@ static int forget(struct neap_layer *layer, const char *argument, char *out)
 
 static int lose(struct neap_layer *layer, const char *argument, char *out)
 {
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
   neap_unicast_close_out((struct unicast *)layer, p, false);
   return 0;
 }
 
 static int sync_now(struct neap_layer *layer, const char *argument, char *out)
 {
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
-  if (p->peer->self) {
-    snprintf(out, NEAP_OP_TEXT, "nothing gets lost on the way to oneself");
-    return NEAP_REFUSED;
-  }
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
   neap_unicast_sync((struct unicast *)layer, p);
   return 0;
 }
@@ -125,12 +131,12 @@ static int set_mode(
   struct neap_layer *layer, const char *argument, char *out, enum neap_uni_mode mode)
 {
   struct unicast *u = (struct unicast *)layer;
-  struct peer *p = find(layer, argument, out);
-  if (!p) return NEAP_NOT_A_MEMBER;
-  const char *why = p->peer->self                 ? "nothing gets lost on the way to oneself"
-                    : !p->peer->generation        ? "it is not a Neap member and could not follow"
-                    : !neap_unicast_may_toggle(p) ? "it has not followed the last changes of it"
-                                                  : NULL;
+  struct peer *p;
+  int code = find(layer, argument, out, &p);
+  if (code) return code;
+  const char *why = NULL;
+  if (!p->peer->generation) why = "it is not a Neap member and could not follow";
+  if (!neap_unicast_may_toggle(p)) why = "it has not followed the last changes of it";
   if (why) {
     snprintf(out, NEAP_OP_TEXT, "%s", why);
     return NEAP_REFUSED;
