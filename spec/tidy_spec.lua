@@ -20,6 +20,7 @@ local ALLOCATES = {
   ["csrc/layers/frag.c"] = "once, in open",
   ["csrc/layers/rsvp/requests.c"] = "for each synchronous send, with its targets",
   ["csrc/layers/rsvp/answers.c"] = "for each synchronous send that is owed an answer",
+  ["csrc/layers/settings/coordinator.c"] = "for each change of the group that waits",
   ["csrc/layers/stable/holds.c"] = "for each digest that is handed out",
   ["csrc/layers/stable/wire.c"] = "for each view, in its size",
 }

@@ -7,6 +7,7 @@ return stack "lan" {
   frag     {},
   ufc      {},
   mfc      {},
+  settings {},
   gms      { join_timeout = "1s" },
   stable   { interval = "20s", max_bytes = "2MB" },
   unicast  { retransmission = "ack" },

@@ -127,6 +127,8 @@ struct neap_bind_layer {
   X(void, neap_bind_hand_free, (struct neap_hand * hand))                                          \
   X(struct neap_inbox *, neap_bind_waiting, (struct neap_channel * channel, uint32_t * slot))      \
   X(void, neap_bind_note_free, (struct neap_note * note))                                          \
+  X(struct neap_journal_row *, neap_bind_journal, (struct neap_channel * channel, int back))       \
+  X(void, neap_bind_journal_undone, (struct neap_channel * channel, uint64_t set))                 \
   X(double, neap_bind_send, (struct neap_channel * channel, const struct neap_send *send))         \
   X(double, neap_bind_flush_sent,                                                                  \
     (struct neap_channel * channel, struct neap_peer * to, uint64_t timeout))                      \
@@ -146,6 +148,10 @@ struct neap_bind_layer {
   X(void, neap_bind_attr_read,                                                                     \
     (const struct neap_layer *layer, const struct neap_attr *attr, struct neap_reading *reading))  \
   X(int, neap_bind_attr_parse,                                                                     \
+  X(void, neap_bind_attr_value,                                                                    \
+    (const struct neap_attr *attr, const struct neap_value *value, struct neap_reading *reading))  \
+  X(void, neap_bind_attr_unknown,                                                                  \
+    (const struct neap_class *class, const char *layer, const char *name, char *why, int size))    \
     (const struct neap_attr *attr, const char *text, struct neap_value *value, char *why,          \
       int size))                                                                                   \
   X(int, neap_bind_attr_number,                                                                    \

@@ -69,6 +69,18 @@ void neap_bind_note_free(struct neap_note *note)
   neap_note_free(note);
 }
 
+/* The journal's last row but so many; NULL: there is none. */
+struct neap_journal_row *neap_bind_journal(struct neap_channel *channel, int back)
+{
+  struct neap_journal *journal = &channel->journal;
+  return neap_journal_at(journal, journal->written - 1 - (uint64_t)back);
+}
+
+void neap_bind_journal_undone(struct neap_channel *channel, uint64_t set)
+{
+  neap_journal_undone(&channel->journal, set);
+}
+
 /* Keeps this note as the one of the current view; NULL: none any more. */
 void neap_bind_view_keep(struct neap_channel *channel, struct neap_note *note)
 {
@@ -211,19 +223,31 @@ const struct neap_attr *neap_bind_attr_find(const struct neap_class *class, cons
   return neap_attr_find(class, name);
 }
 
-void neap_bind_attr_read(
-  const struct neap_layer *layer, const struct neap_attr *attr, struct neap_reading *reading)
+void neap_bind_attr_value(
+  const struct neap_attr *attr, const struct neap_value *value, struct neap_reading *reading)
 {
-  struct neap_value value = neap_attr_get(layer, attr);
   reading->kind = attr->kind;
   reading->type = attr->type;
   reading->live = attr->live;
   reading->unit = 0;
   if (attr->type == NEAP_NUMBER && attr->unit)
     reading->unit = !strcmp(attr->unit, "ns") ? 1 : !strcmp(attr->unit, "bytes") ? 2 : 0;
-  reading->number = value.number;
-  reading->real = value.real;
-  neap_attr_text(attr, &value, reading->text, sizeof reading->text);
+  reading->number = value->number;
+  reading->real = value->real;
+  neap_attr_text(attr, value, reading->text, sizeof reading->text);
+}
+
+void neap_bind_attr_read(
+  const struct neap_layer *layer, const struct neap_attr *attr, struct neap_reading *reading)
+{
+  struct neap_value value = neap_attr_get(layer, attr);
+  neap_bind_attr_value(attr, &value, reading);
+}
+
+void neap_bind_attr_unknown(
+  const struct neap_class *class, const char *layer, const char *name, char *why, int size)
+{
+  neap_attr_unknown(class, layer, name, why, (size_t)size);
 }
 
 int neap_bind_attr_parse(

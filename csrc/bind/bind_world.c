@@ -105,19 +105,20 @@ static int channel_done(lua_State *L)
   return 0;
 }
 
-/* core.set(world, id, changes, count): 0, or a negative code and why. */
+/* core.set(world, id, set, all): 0, or for the whole group a ticket; or a negative code and why. */
 static int stack_set(lua_State *L)
 {
   struct neap_bind *bind = neap_bind_enter(L);
   struct neap_channel *channel = channel_at(bind, L, 3)->channel;
-  const struct neap_change *changes = lua_topointer(L, 4);
-  char why[512] = "";
-  int code = NEAP_CLOSED;
-  if (channel->stack)
-    code =
-      neap_stack_set(channel->stack, changes, (unsigned)luaL_checkinteger(L, 5), why, sizeof why);
+  const struct neap_set *set = lua_topointer(L, 4); /* a cdata struct of exactly this kind */
+  char why[NEAP_OP_TEXT] = "";
+  int64_t code = NEAP_CLOSED;
+  if (channel->stack && lua_toboolean(L, 5))
+    code = neap_channel_agree(channel, set, why, sizeof why);
+  else if (channel->stack)
+    code = neap_stack_set(channel->stack, set, why, sizeof why);
   neap_bind_leave(bind);
-  lua_pushinteger(L, code);
+  lua_pushinteger(L, (lua_Integer)code);
   lua_pushstring(L, why);
   return 2;
 }

@@ -101,6 +101,7 @@ void neap_note_free(struct neap_note *n)
   struct neap_stack *stack = n->stack;
   if (n->view) neap_view_unref(n->view);
   if (n->found) neap_found_unref(n->found);
+  if (n->msg) neap_msg_free(n->msg);
   neap_peer_unref(n->peer);
   free(n);
   if (!stack) return;
@@ -335,6 +336,7 @@ void neap_channel_free(struct neap_channel *channel)
   neap_link_remove(&channel->busy);
   spec_free(&channel->spec);
   free(channel->spare);
+  neap_journal_free(&channel->journal);
   free(channel);
 }
 
@@ -357,9 +359,12 @@ static void event_note(struct neap_channel *channel, struct neap_event *event, u
   n->ticket = event->ticket;
   n->time = event->time;
   n->peer = neap_peer_ref(event->peer);
+  n->number = event->number;
   n->found = event->found;
   event->found = NULL;
   snprintf(n->text, sizeof n->text, "%s", event->text);
+  n->msg = event->msg;
+  event->msg = NULL;
 }
 
 void neap_channel_event(struct neap_channel *channel, struct neap_event *event)
@@ -391,6 +396,11 @@ void neap_channel_event(struct neap_channel *channel, struct neap_event *event)
     event_note(channel, event, NEAP_NOTE_SETTLED);
     break;
   case NEAP_EVENT_TROUBLE:
+  case NEAP_EVENT_AGREED:
+    event_note(channel, event, NEAP_NOTE_AGREED);
+    break;
+    break;
+    break;
     event_note(channel, event, NEAP_NOTE_TROUBLE);
     break;
   default: /* What layers say to each other and nobody above needs: it ends here. */

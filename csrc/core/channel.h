@@ -15,6 +15,7 @@
 #ifndef NEAP_CORE_CHANNEL_H
 #define NEAP_CORE_CHANNEL_H
 
+#include "core/journal.h"
 #include "core/stack.h"
 
 enum neap_channel_state {
@@ -24,6 +25,7 @@ enum neap_channel_state {
 enum neap_note_kind {
   NEAP_NOTE_VIEW, NEAP_NOTE_FAILED, NEAP_NOTE_LEFT, NEAP_NOTE_CLOSED, NEAP_NOTE_ACKED,
   NEAP_NOTE_DONE, NEAP_NOTE_SETTLED, NEAP_NOTE_TROUBLE, NEAP_NOTE_ROOM, NEAP_NOTE_REJOIN,
+  NEAP_NOTE_AGREED, NEAP_NOTE_STATE, NEAP_NOTE_DRAIN,
 };
 
 struct neap_note {
@@ -32,10 +34,12 @@ struct neap_note {
   int code;
   uint32_t ticket;
   uint64_t time;
+  uint64_t number;          /* of NOTE_AGREED: epoch of the group's settings; of NOTE_STATE: enum
   struct neap_peer *peer;   /* counted; of NOTE_ROOM: NULL for multicasts */
   struct neap_view *view;   /* counted */
   struct neap_found *found; /* counted */
   char text[NEAP_EVENT_TEXT];
+  struct neap_msg *msg;     /* counted; its body is a longer text */
 };
 
 /* Messages of one sender for the application. */
@@ -63,6 +67,7 @@ struct neap_channel {
   char name[NEAP_NAME_MAX], cluster[NEAP_NAME_MAX];
   struct neap_stack_spec spec; /* kept for a rejoin; deep copy */
   struct neap_row *rows, *rows_last;
+  struct neap_journal journal; /* of what was set */
   struct neap_row *spare;     /* a row to be used again, or NULL */
   struct neap_inbox **inboxes; /* by peer slot */
   uint32_t inboxes_room;
@@ -104,6 +109,13 @@ int64_t neap_channel_flush(struct neap_channel *channel, struct neap_peer *to, u
 
 void neap_channel_leave(struct neap_channel *channel);
 /* At once, without a goodbye; twice is fine.  The handle stays valid until neap_channel_free. */
+/* Asks the group for this change (core/agree.c): a ticket, which ends as NOTE_AGREED, or a negative
+ * code and `why`. */
+enum { NEAP_AGREE_TEXT = 4096 };
+int64_t neap_channel_agree(
+  struct neap_channel *channel, const struct neap_set *set, char *why, size_t size);
+
+
 void neap_channel_close(struct neap_channel *channel);
 void neap_channel_free(struct neap_channel *channel);
 

@@ -266,7 +266,7 @@ NEAP_HEADER(neap_rsvp_own_head, NEAP_RSVP_OWN_HEAD)
   FIELD(cint, ticket, "of the change, counted by who asked for it")                                \
   WHEN(addr, creator, type, NEAP_SETTINGS_TABLES, "coordinator when the table was made")           \
   WHEN(addr, asker, type, NEAP_SETTINGS_TABLES, "who asked for its last change")                   \
-  WHEN(clong, time, type, NEAP_IN(2), "limit of an answer in ns; 0: as the coordinator says")      \
+  WHEN(clong, time, type, NEAP_IN(2) | NEAP_IN(3), "limit in ns; 0: as the coordinator says")      \
   WHEN(i16, code, type, NEAP_IN(4) | NEAP_IN(9), "0, or why not")
 #define NEAP_SETTINGS_TABLES (NEAP_IN(1) | NEAP_IN(3) | NEAP_IN(5) | NEAP_IN(8))
 NEAP_HEADER(neap_settings_own_head, NEAP_SETTINGS_OWN_HEAD)

@@ -23,6 +23,7 @@ const struct neap_word neap_words[] = {
   {"total", "all members get all multicasts in one order"},
   {"sync", "members of one view have got the same messages when it ends"},
   {"state", "a joiner can get the state of the group"},
+  {"settings", "what the whole group sets, all members set, or nobody does"},
   {"merge", "parts of a group that can hear each other become one"},
   {"sealed", "nobody outside can read or forge a message"},
   {"jgroups5", "all that travels is within the common wire format"},

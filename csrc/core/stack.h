@@ -122,6 +122,8 @@ struct neap_stack {
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
   uint64_t max_body;          /* largest body a send may have: the transport's, or what frag makes
                                * of it; layers set it in `open`, lower ones first */
+  const struct neap_set *promised; /* NULL, or what this member said it would set when it is told:
+                               * until then no other set may stand in its way */
   uint32_t holders;           /* notes that point into the stack: it is buried after them */
   void *host;                 /* the simulated host, for its world */
 };
@@ -161,8 +163,24 @@ struct neap_change {
   const struct neap_attr *attr;
   struct neap_value value;
 };
-int neap_stack_set(struct neap_stack *stack, const struct neap_change *changes, unsigned count,
-  char *why, size_t size);
+
+struct neap_set {
+  const struct neap_change *changes;
+  unsigned count;
+  const char *by;   /* name of who asked; NULL: this member's own program */
+  bool mine;        /* this member asked, though `by` says who */
+  bool undo;        /* it takes back another */
+  uint64_t epoch;   /* of the group's settings that it is part of; 0: of this member only */
+  uint64_t timeout; /* of one for the whole group: ns; 0 as the stack says */
+};
+
+/* Sets all or nothing, checked as at load (live, `may`, promises across the stack), and writes it
+ * into the channel's journal.  0, or negative and `why`: every problem, one a line. */
+int neap_stack_set(
+  struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);
+/* Could it be set? */
+int neap_stack_may(
+  const struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);
 
 /* Frees what is left of a closed stack, when its last message has come back. */
 void neap_stack_bury(struct neap_stack *stack);

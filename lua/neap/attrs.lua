@@ -5,57 +5,25 @@
 --     ann.stack:set { ... }                several, all or nothing
 --     ann.stack.nakack:trigger_xmit()      an operation
 --
--- Nothing is kept here but the journal of changes: values are read where they are.
+-- Nothing is kept here: values are read where they are.
 
 local C = require "neap.cdef"
+local attribute = require "neap.attribute"
+local changes = require "neap.changes"
 local core = require "neap.core"
 local ffi = require "ffi"
-local keys = require "neap.keys"
 local mistake = require "neap.mistake"
 local nearest = require "neap.nearest"
 local quantity = require "neap.quantity"
 
 local Stack = {}
 
--- Names of what other files of neap call, so that they cannot clash with layers.
-Stack.layer, Stack.settled = {}, {}
+local PARAM, GAUGE = 1, 2
 
-local PARAM, GAUGE, COUNTER = 1, 2, 3
-local NUMBER, BOOL, TEXT, REAL = 0, 1, 3, 4
-local TIME, SIZE = 1, 2
-local JOURNAL_MAX = 256 -- changes that can be taken back
+local live_layer, read = attribute.layer, attribute.read
 
-local reading, value, why = ffi.new "struct neap_reading", ffi.new "struct neap_value",
-  ffi.new "char[512]"
-
--- ---- reading ------------------------------------------------------------------------------------
-
-local function live_layer(channel, name)
-  local own = require("neap.channel").own
-  local inside = channel[own]
-  if not inside.pointer or inside.pointer.stack == nil then
-    mistake.raise("%s is closed", channel.name)
-  end
-  local layer = C.neap_bind_layer_of(inside.pointer, name)
-  if layer == nil then mistake.raise("%s has no layer '%s' now", channel.name, name) end
-  return layer
-end
-
--- An attribute as Lua sees it: quantities, words, numbers, booleans.
-local function read(layer, attr)
-  C.neap_bind_attr_read(layer, attr, reading)
-  if reading.type == BOOL then return reading.number ~= 0 end
-  if reading.type == REAL then return reading.real end
-  local text = ffi.string(reading.text)
-  if reading.type ~= NUMBER then return text end
-  if reading.kind == COUNTER then return quantity.exact(reading.number) end
-  if text:match "^%a" then return text end -- a word, such as "auto"
-  if reading.unit == TIME then return quantity.time(reading.number) end
-  if reading.unit == SIZE then return quantity.size(reading.number) end
-  return quantity.exact(reading.number)
-end
-
-Stack.read = read
+-- What other files of neap call.
+Stack.layer, Stack.read = attribute.LAYER, read
 
 -- Attribute rows of a class, one after the other.
 local function rows(class)
@@ -93,81 +61,6 @@ local function ops_of(class)
   return names
 end
 
--- ---- setting ------------------------------------------------------------------------------------
-
--- The words of the loader: quantities and booleans as text, numbers as they are.
-local function parse(attr, given, into)
-  if type(given) == "boolean" then given = given and "on" or "off" end
-  if quantity.is(given) then given = tostring(given) end
-  local code
-  if type(given) == "number" then
-    code = C.neap_bind_attr_number(attr, given, into, why, 512)
-  elseif type(given) == "string" then
-    if given:find "%${" then
-      return ("%q is not replaced: env(\"NAME\", default) works in stack files"):format(given)
-    end
-    code = C.neap_bind_attr_parse(attr, given, into, why, 512)
-  else
-    return ("a %s is no value"):format(type(given))
-  end
-  if code < 0 then return ffi.string(why) end
-end
-
-local function attr_of(layer, layer_name, name)
-  local attr = type(name) == "string" and C.neap_bind_attr_find(layer.class, name) or nil
-  if attr == nil then
-    mistake.raise("%s has no attribute '%s'%s", layer_name, tostring(name),
-      nearest(name, names_of(layer.class)))
-  end
-  return attr
-end
-
--- One row of a change: what it is, what it was.
-local function plan(channel, layer_name, name, given)
-  local layer = live_layer(channel, layer_name)
-  local attr = attr_of(layer, layer_name, name)
-  if attr.kind ~= PARAM then
-    mistake.raise("%s.%s cannot be changed while running: it is a %s", layer_name, name,
-      attr.kind == GAUGE and "gauge" or "counter")
-  end
-  if attr.live == 0 then
-    mistake.raise("%s.%s cannot be changed while running", layer_name, name)
-  end
-  local row = { layer = layer_name, name = name, given = given, before = read(layer, attr) }
-  local problem = parse(attr, given, value)
-  if problem then mistake.raise("%s.%s: %s", layer_name, name, problem) end
-  row.pointer, row.attr = layer, attr
-  row.type, row.number, row.real = value.type, value.number, value.real
-  -- Text points into what was given; that lives as long as the row.
-  row.text = value.type == TEXT and tostring(given) or nil
-  return row
-end
-
-local function commit(channel, plans)
-  local own = require("neap.channel").own
-  local inside = channel[own]
-  local changes = ffi.new("struct neap_change[?]", #plans)
-  for index, row in ipairs(plans) do
-    local change = changes[index - 1]
-    change.layer, change.attr = row.pointer, row.attr
-    change.value.type, change.value.number, change.value.real = row.type, row.number, row.real
-    if row.text then change.value.text = row.text end
-  end
-  local code, problem = core.set(inside.world.handle, inside.id, changes, #plans)
-  if code < 0 then return nil, ffi.string(C.neap_bind_code_text(code)), problem end
-  return true
-end
-
--- Layers whose change others have to follow say so in a gauge.
-local function pending(channel, plans)
-  for _, row in ipairs(plans) do
-    local layer = live_layer(channel, row.layer)
-    local gauge = C.neap_bind_attr_find(layer.class, row.name == "retransmission" and
-      "mode_pending" or "")
-    if gauge ~= nil and read(layer, gauge) ~= 0 then return row.layer end
-  end
-end
-
 -- ---- layers -------------------------------------------------------------------------------------
 
 local Layer = {}
@@ -192,8 +85,7 @@ function Layer.__index(self, name)
 end
 
 function Layer.__newindex(self, name, given)
-  local ok, _, problem = Stack.change(self[who], { plan(self[who], self[label], name, given) })
-  if not ok then mistake.raise("%s", problem) end
+  changes.assign(self[who], self[label], name, given)
 end
 
 -- What there is: attributes with their values, then the operations.
@@ -228,103 +120,15 @@ end
 
 local methods = {}
 
--- Applies plans and writes them into the journal.
-function Stack.change(channel, plans)
-  local ok, code, detail = commit(channel, plans)
-  if not ok then return nil, code, detail end
-  local own = require("neap.channel").own
-  local journal = channel[own].journal
-  local entry = { time = channel[own].world:now() }
-  for index, row in ipairs(plans) do
-    entry[index] = { layer = row.layer, name = row.name, before = row.before, after = row.given }
-  end
-  table.insert(journal, entry)
-  if #journal > JOURNAL_MAX then table.remove(journal, 1) end
-  return true
-end
+-- Several at once, all or nothing: { stable = { interval = "5s" } }.  With { all = true } at every
+-- member of the group, or at none.
+function methods:set(shape, options) return changes.set(self[who], shape, options) end
 
-local function plans_of(channel, changes)
-  if type(changes) ~= "table" then
-    mistake.raise("set takes the stack's shape: { stable = { interval = \"5s\" } }")
-  end
-  local plans = {}
-  for _, layer in ipairs(keys.sorted(changes)) do
-    local settings = changes[layer]
-    if not channel.stack[Stack.layer](layer) then
-      mistake.raise("the stack has no layer called '%s'%s", tostring(layer),
-        nearest(layer, channel.stack:layers()))
-    end
-    if type(settings) ~= "table" then
-      mistake.raise("%s is followed by its settings: { %s = { name = value } }", layer, layer)
-    end
-    for _, name in ipairs(keys.sorted(settings)) do
-      plans[#plans + 1] = plan(channel, layer, name, settings[name])
-    end
-  end
-  return plans
-end
+-- Takes back the last set of this member that was not taken back.
+function methods:undo() return changes.undo(self[who]) end
 
--- Waits, where that is possible, until everybody has followed a mode.
-local function settle(channel, plans)
-  local own = require("neap.channel").own
-  local inside = channel[own]
-  local layer = pending(channel, plans)
-  if not layer and inside.world:may_wait() and #plans > 0 then
-    for _, row in ipairs(plans) do
-      if row.name == "retransmission" then layer = row.layer end
-    end
-  end
-  if not layer or not inside.world:may_wait() or inside.receiving:current() then return true end
-  local waiter = inside.world:waiter()
-  table.insert(inside.settlers, { layer = layer, waiter = waiter })
-  return inside.world:wait(waiter)
-end
-
-function methods:set(changes, options)
-  local channel = self[who]
-  if options ~= nil then
-    if type(options) ~= "table" then mistake.raise("set's options are a table: { all = true }") end
-    for _, key in ipairs(keys.sorted(options)) do
-      if key ~= "all" then mistake.raise("set has no option '%s'%s", key, nearest(key, "all")) end
-    end
-  end
-  local plans = plans_of(channel, changes)
-  if options and options.all then
-    return nil, "refused", "this stack has no layer that agrees on settings with the whole group"
-  end
-  if #plans == 0 then return true end
-  local ok, code, detail = Stack.change(channel, plans)
-  if not ok then return nil, code, detail end
-  return settle(channel, plans)
-end
-
--- Takes back the last set that was not taken back.
-function methods:undo()
-  local channel = self[who]
-  local own = require("neap.channel").own
-  local journal = channel[own].journal
-  local entry = table.remove(journal)
-  if not entry then return nil, "refused", "nothing was set" end
-  local plans = {}
-  for index = #entry, 1, -1 do
-    local row = entry[index]
-    plans[#plans + 1] = plan(channel, row.layer, row.name, row.before)
-  end
-  local ok, code, detail = commit(channel, plans)
-  if not ok then
-    table.insert(journal, entry)
-    return nil, code, detail
-  end
-  return settle(channel, plans)
-end
-
--- What was set while running, oldest first: { time, { layer, name, before, after } ... }.
-function methods:applied()
-  local own = require("neap.channel").own
-  local list = {}
-  for index, entry in ipairs(self[who][own].journal) do list[index] = entry end
-  return list
-end
+-- What was set while running, oldest first, also by others for all.
+function methods:applied() return changes.journal(self[who]) end
 
 -- Names of the layers, top first.
 function methods:layers()
@@ -375,7 +179,7 @@ end
 -- The stack object of a channel.  Layers are made once and found by name.
 function Stack.new(channel)
   local own = require("neap.channel").own
-  channel[own].journal, channel[own].settlers = {}, {}
+  channel[own].settlers, channel[own].asked = {}, {}
   local layers = {}
   for _, layer in ipairs(channel[own].description.layers) do
     layers[layer.name] = setmetatable({ [who] = channel, [label] = layer.name }, Layer)
@@ -383,24 +187,6 @@ function Stack.new(channel)
   return setmetatable({
     [who] = channel,
     [Stack.layer] = function(name) return layers[name] end,
-    -- A set that others had to follow ended; nil: the stack is gone.
-    [Stack.settled] = function(text, code, rows_missing)
-      local settlers = channel[own].settlers
-      channel[own].settlers = {}
-      for _, settler in ipairs(settlers) do
-        if text == nil then
-          settler.waiter.wake(nil, "closed")
-        elseif text ~= settler.layer and text ~= "" and not text:find(settler.layer, 1, true) then
-          table.insert(channel[own].settlers, settler)
-        elseif code < 0 then
-          local missing = {}
-          for index, row in ipairs(rows_missing) do missing[index] = row.name end
-          settler.waiter.wake(nil, ffi.string(C.neap_bind_code_text(code)), { missing = missing })
-        else
-          settler.waiter.wake(true)
-        end
-      end
-    end,
   }, Object)
 end
 

@@ -10,6 +10,7 @@ local Handle = require "neap.handle"
 local Receiving = require "neap.receiving"
 local Sending = require "neap.sending"
 local Stack = require "neap.attrs"
+local changes = require "neap.changes"
 local core = require "neap.core"
 local ffi = require "ffi"
 local keys = require "neap.keys"
@@ -26,7 +27,7 @@ Channel.own = own
 
 local NOTE = {
   VIEW = 0, FAILED = 1, LEFT = 2, CLOSED = 3, ACKED = 4, DONE = 5, SETTLED = 6, TROUBLE = 7,
-  ROOM = 8, REJOIN = 9,
+  ROOM = 8, REJOIN = 9, AGREED = 10, STATE = 11, DRAIN = 12,
 }
 local CLOSED = 3 -- enum neap_channel_state
 
@@ -288,7 +289,11 @@ notes[NOTE.DONE] = function(channel, note)
 end
 
 notes[NOTE.SETTLED] = function(channel, note)
-  channel.stack[Stack.settled](ffi.string(note.text), note.code, Handle.found(note.found))
+  changes.settled(channel, ffi.string(note.text), note.code, Handle.found(note.found))
+end
+
+notes[NOTE.AGREED] = function(channel, note)
+  changes.agreed(channel, note)
 end
 
 notes[NOTE.TROUBLE] = function(channel, note)
@@ -326,6 +331,7 @@ function Channel:on_note(note)
   local kept = notes[note.kind](self, note)
   if not kept then C.neap_bind_note_free(note) end
 end
+  changes.reset(channel, "reset")
 
 -- A layer in Lua raised: the stack stands still, so that one can look at it.  Nobody waits for it
 -- any more.
@@ -351,7 +357,7 @@ function Channel:shut()
   inside.sending:reset "closed"
   wake_all(inside.joiners, nil, "closed", inside.failure and inside.failure[2])
   wake_all(inside.leavers, true)
-  self.stack[Stack.settled](nil)
+  changes.reset(self, "closed")
   inside.world:defer(function() Channel.bury(self) end)
 end
 

@@ -71,8 +71,8 @@ describe("an attribute", function()
     fails("the stack has no layer called 'stabel' (did you mean 'stable'?)", function()
       return m.ann.stack.stabel.interval
     end)
-    fails("stable has no attribute '5'", function() m.ann.stack.stable[5] = 5 end)
-    fails("stable has no attribute '1'", function() m.ann.stack:set { stable = { "5s" } } end)
+    fails("stable has no parameter '5'", function() m.ann.stack.stable[5] = 5 end)
+    fails("stable has no parameter '1'", function() m.ann.stack:set { stable = { "5s" } } end)
     fails("a layer is not assigned to", function() m.ann.stack.stable = {} end)
   end)
 
@@ -154,17 +154,70 @@ describe("stack:set", function()
     fails("stable", function() d.ann.nakack.retransmission = "nak" end)
   end)
 
-  it("for all members is refused while nothing agrees on it", function()
-    local ok, code = m.ann.stack:set({ nakack = { retransmission = "ack" } }, { all = true })
+  it("says all that is wrong at once", function()
+    local ok, problem = pcall(m.ann.stack.set, m.ann.stack, {
+      stable = { intervall = "5s", desired_avg_gossip = "5s", bytes = 7 }, nakak = {},
+      fd_all = { timeout = "many" },
+    })
+    assert.is_false(ok)
+    assert.truthy(problem:match "attrs_spec.lua:%d+: set has 5 problems:\n", problem)
+    for _, text in ipairs {
+      'fd_all.timeout: cannot read "many" as a time', "no layer called 'nakak' (did you mean",
+      "no parameter 'desired_avg_gossip' (did you mean 'interval'?)",
+      "no parameter 'intervall' (did you mean 'interval'?)",
+      "stable.bytes cannot be changed while running: it is a gauge",
+    } do assert.truthy(problem:find(text, 1, true), problem) end
+  end)
+
+  it("says what it set and when that takes effect", function()
+    local _, entry = m.ann.stack:set {
+      nakack = { announce_delay = "20ms", resend_last_seqno_max_times = 3 },
+      stable = { interval = "5s" },
+    }
+    local effects = {}
+    for index, row in ipairs(entry) do
+      effects[index] = ("%s %s: %s"):format(row.name, tostring(row.to), row.effect)
+    end
+    assert.same({
+      "announce_delay 20ms: at its next use",
+      "resend_last_seqno_max_times 3: at the layer's next round",
+      "interval 5s: its timer starts anew at once",
+    }, effects)
+    assert.equal(20e9, entry[3].from.ns)
+    assert.equal("ann", entry.by)
+    assert.equal(sim:now(), entry.time)
+    assert.is_false(entry.all)
+    _, entry = m.ann.stack:set { nakack = { retransmission = "ack" } }
+    assert.equal("in its streams, which all follow", entry[1].effect)
+  end)
+
+  it("for all members waits, and outside a coroutine tells later what came of it", function()
+    local ok, asked = m.ann.stack:set({ stable = { interval = "5s" } }, { all = true })
+    assert.is_true(ok)
+    assert.is_nil(asked.ended)
+    assert.equal("20s", tostring(m.bob.stable.interval))
+    sim:run "1s"
+    assert.is_true(asked.ended and asked.ok)
+    assert.equal(1, asked.entry.epoch)
+    assert.equal("5s", tostring(m.bob.stable.interval))
+    fails("a timeout is for { all = true }", m.ann.stack.set, m.ann.stack, {}, { timeout = "1s" })
+  end)
+
+  it("for all members is refused where nothing agrees on it", function()
+    local _, d = members.group({ "ann", "bob" })
+    local ok, code, why = d.ann.stack:set({ nakack = { retransmission = "ack" } }, { all = true })
     assert.is_nil(ok)
     assert.equal("refused", code)
-    assert.equal("nak", m.ann.nakack.retransmission)
+    assert.truthy(why:find("settings {} above gms", 1, true), why)
+    assert.equal("nak", d.ann.nakack.retransmission)
   end)
 end)
 
 describe("stack:undo", function()
+  local m
+  before_each(function() m = select(2, members.group({ "ann", "bob" }, nil, nil, "lan")) end)
+
   it("takes back what was set last, one set at a time", function()
-    local _, m = members.group({ "ann", "bob" }, nil, nil, "lan")
     m.ann.stable.interval = "5s"
     m.ann.stack:set { stable = { interval = "6s" }, fd_all = { timeout = "9s" } }
     assert.equal(2, #m.ann.stack:applied())
@@ -176,6 +229,30 @@ describe("stack:undo", function()
     assert.equal("20s", tostring(m.ann.stable.interval))
     assert.same({ nil, "refused", "nothing was set" }, { m.ann.stack:undo() })
   end)
+
+  it("of a mode is a toggle back", function()
+    m.ann.nakack.retransmission = "ack"
+    assert.is_true(m.ann.stack:undo())
+    assert.equal("nak", m.ann.nakack.retransmission)
+    assert.equal(2, m.ann.nakack.toggles)
+  end)
+
+  it("stays in the journal, which is bounded", function()
+    m.ann.stable.interval = "5s"
+    m.ann.stack:undo()
+    local journal = m.ann.stack:applied()
+    assert.is_true(journal[1].undone and journal[2].undo)
+    assert.truthy(tostring(journal):match
+      "^[%d.]+m?s ann: stable.interval 20s %-> 5s %(.-%) %[taken back%]\n"
+      .. "[%d.]+m?s ann, undo: stable.interval 5s %-> 20s %(.-%)$", tostring(journal))
+    for n = 1, 300 do m.ann.nakack.window_messages = 100 + n end
+    journal = m.ann.stack:applied()
+    assert.equal(256, #journal)
+    assert.equal(400, journal[256][1].to)
+    assert.equal(144, journal[1][1].from)
+    assert.is_true(m.ann.stack:undo())
+    assert.equal(399, m.ann.nakack.window_messages)
+  end)
 end)
 
 describe("a stack", function()
@@ -183,8 +260,8 @@ describe("a stack", function()
   before_each(function() sim, m = members.group({ "ann", "bob" }, nil, nil, "lan") end)
 
   it("lists its layers, top first", function()
-    assert.equal("rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp",
-      table.concat(m.ann.stack:layers(), " "))
+    assert.equal(
+      "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping udp", table.concat(m.ann.stack:layers(), " "))
     assert.equal("stack lan: " .. table.concat(m.ann.stack:layers(), " "), tostring(m.ann.stack))
   end)
 

@@ -6,6 +6,7 @@ return extend("lan", {
 
   before("rsvp", check_rsvp {}),
   before("frag", check_frag {}),
+  before("settings", check_settings {}),
   before("gms", check_view {}),
   before("unicast", check_fifo {}),
   before("unicast", check_stable {}),
