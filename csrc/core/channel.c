@@ -202,6 +202,7 @@ struct neap_msg *neap_inbox_take(struct neap_channel *channel, struct neap_inbox
   inbox->allowed--;
   inbox->bytes -= m->len + MSG_COST;
   channel->rx_bytes -= m->len + MSG_COST;
+  if (!m->to && (m->receipts || m->origin) && m->seqno > inbox->handed) inbox->handed = m->seqno;
   space(channel);
   return m;
 }
@@ -335,8 +336,8 @@ void neap_channel_free(struct neap_channel *channel)
     if (row.note) neap_note_free(row.note);
   neap_link_remove(&channel->busy);
   spec_free(&channel->spec);
-  free(channel->spare);
   neap_journal_free(&channel->journal);
+  free(channel->spare);
   free(channel);
 }
 
@@ -358,13 +359,13 @@ static void event_note(struct neap_channel *channel, struct neap_event *event, u
   struct neap_note *n = note(channel, channel->stack, kind, event->code);
   n->ticket = event->ticket;
   n->time = event->time;
-  n->peer = neap_peer_ref(event->peer);
   n->number = event->number;
+  n->peer = neap_peer_ref(event->peer);
   n->found = event->found;
   event->found = NULL;
-  snprintf(n->text, sizeof n->text, "%s", event->text);
   n->msg = event->msg;
   event->msg = NULL;
+  snprintf(n->text, sizeof n->text, "%s", event->text);
 }
 
 void neap_channel_event(struct neap_channel *channel, struct neap_event *event)
@@ -395,12 +396,16 @@ void neap_channel_event(struct neap_channel *channel, struct neap_event *event)
   case NEAP_EVENT_SETTLED:
     event_note(channel, event, NEAP_NOTE_SETTLED);
     break;
-  case NEAP_EVENT_TROUBLE:
   case NEAP_EVENT_AGREED:
     event_note(channel, event, NEAP_NOTE_AGREED);
     break;
+  case NEAP_EVENT_STATE_TOLD:
+    event_note(channel, event, NEAP_NOTE_STATE);
     break;
+  case NEAP_EVENT_DRAIN:
+    event_note(channel, event, NEAP_NOTE_DRAIN);
     break;
+  case NEAP_EVENT_TROUBLE:
     event_note(channel, event, NEAP_NOTE_TROUBLE);
     break;
   default: /* What layers say to each other and nobody above needs: it ends here. */

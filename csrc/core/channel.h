@@ -35,11 +35,12 @@ struct neap_note {
   uint32_t ticket;
   uint64_t time;
   uint64_t number;          /* of NOTE_AGREED: epoch of the group's settings; of NOTE_STATE: enum
+                             * neap_state_word; of NOTE_DRAIN: what to say in DRAINED */
   struct neap_peer *peer;   /* counted; of NOTE_ROOM: NULL for multicasts */
   struct neap_view *view;   /* counted */
   struct neap_found *found; /* counted */
-  char text[NEAP_EVENT_TEXT];
   struct neap_msg *msg;     /* counted; its body is a longer text */
+  char text[NEAP_EVENT_TEXT];
 };
 
 /* Messages of one sender for the application. */
@@ -48,6 +49,7 @@ struct neap_inbox {
   struct neap_msg *first, *last;
   uint32_t count, allowed;  /* waiting; of these, those whose row was taken */
   uint64_t bytes;
+  uint64_t handed;          /* highest numbered multicast that a callback got; 0: none */
   bool busy;                /* for who drives the application: a callback has not returned */
 };
 
@@ -65,9 +67,9 @@ struct neap_channel {
   struct neap_stack *stack;   /* NULL once closed */
   uint8_t state;              /* enum neap_channel_state */
   char name[NEAP_NAME_MAX], cluster[NEAP_NAME_MAX];
+  struct neap_journal journal; /* of what was set */
   struct neap_stack_spec spec; /* kept for a rejoin; deep copy */
   struct neap_row *rows, *rows_last;
-  struct neap_journal journal; /* of what was set */
   struct neap_row *spare;     /* a row to be used again, or NULL */
   struct neap_inbox **inboxes; /* by peer slot */
   uint32_t inboxes_room;
@@ -107,15 +109,33 @@ int64_t neap_channel_send(struct neap_channel *channel, const struct neap_send *
  * of a synchronous send, or a negative code.  `timeout` as above. */
 int64_t neap_channel_flush(struct neap_channel *channel, struct neap_peer *to, uint64_t timeout);
 
-void neap_channel_leave(struct neap_channel *channel);
-/* At once, without a goodbye; twice is fine.  The handle stays valid until neap_channel_free. */
 /* Asks the group for this change (core/agree.c): a ticket, which ends as NOTE_AGREED, or a negative
  * code and `why`. */
 enum { NEAP_AGREE_TEXT = 4096 };
 int64_t neap_channel_agree(
   struct neap_channel *channel, const struct neap_set *set, char *why, size_t size);
 
+/* State (core/state.c).  What every member's stream was applied to, now, counted; NULL: nobody
+ * knows.  `whole`: NULL also when less is applied than was reported, so that no state may be given.
+ * Asks the layers at once, outside a turn. */
+struct neap_digest *neap_channel_applied(struct neap_channel *channel, bool whole);
+/* Passes a word (enum neap_state_word) down; bytes: the part that WRITE writes, the text that
+ * REFUSE says.  READ and WAS_READ take the digest at this very moment: nothing may be applied
+ * between READ and the reading.  0, or negative. */
+struct neap_state_do {
+  uint32_t ticket;
+  struct neap_peer *peer;
+  const void *bytes;
+  uint32_t len;
+  uint64_t time;
+};
+int neap_channel_state(
+  struct neap_channel *channel, unsigned word, const struct neap_state_do *what);
+/* The application is done with what rose before NOTE_DRAIN with this number; or `code` < 0. */
+void neap_channel_drained(struct neap_channel *channel, uint64_t number, int code);
 
+void neap_channel_leave(struct neap_channel *channel);
+/* At once, without a goodbye; twice is fine.  The handle stays valid until neap_channel_free. */
 void neap_channel_close(struct neap_channel *channel);
 void neap_channel_free(struct neap_channel *channel);
 
