@@ -129,6 +129,9 @@ struct neap_bind_layer {
   X(void, neap_bind_note_free, (struct neap_note * note))                                          \
   X(struct neap_journal_row *, neap_bind_journal, (struct neap_channel * channel, int back))       \
   X(void, neap_bind_journal_undone, (struct neap_channel * channel, uint64_t set))                 \
+  X(int, neap_bind_state,                                                                          \
+    (struct neap_channel * channel, int word, const struct neap_state_do *what))                   \
+  X(void, neap_bind_drained, (struct neap_channel * channel, uint64_t number, int code))           \
   X(double, neap_bind_send, (struct neap_channel * channel, const struct neap_send *send))         \
   X(double, neap_bind_flush_sent,                                                                  \
     (struct neap_channel * channel, struct neap_peer * to, uint64_t timeout))                      \
@@ -145,13 +148,13 @@ struct neap_bind_layer {
   X(struct neap_layer *, neap_bind_layer_of, (struct neap_channel * channel, const char *name))    \
   X(const struct neap_attr *, neap_bind_attr_find,                                                 \
     (const struct neap_class *class, const char *name))                                            \
-  X(void, neap_bind_attr_read,                                                                     \
-    (const struct neap_layer *layer, const struct neap_attr *attr, struct neap_reading *reading))  \
-  X(int, neap_bind_attr_parse,                                                                     \
   X(void, neap_bind_attr_value,                                                                    \
     (const struct neap_attr *attr, const struct neap_value *value, struct neap_reading *reading))  \
   X(void, neap_bind_attr_unknown,                                                                  \
     (const struct neap_class *class, const char *layer, const char *name, char *why, int size))    \
+  X(void, neap_bind_attr_read,                                                                     \
+    (const struct neap_layer *layer, const struct neap_attr *attr, struct neap_reading *reading))  \
+  X(int, neap_bind_attr_parse,                                                                     \
     (const struct neap_attr *attr, const char *text, struct neap_value *value, char *why,          \
       int size))                                                                                   \
   X(int, neap_bind_attr_number,                                                                    \
@@ -212,5 +215,6 @@ extern const luaL_Reg neap_bind_world_functions[];
 extern const luaL_Reg neap_bind_sim_functions[];
 extern const luaL_Reg neap_bind_line_functions[];
 extern const luaL_Reg neap_bind_loop_functions[];
+extern const luaL_Reg neap_bind_state_functions[];
 
 #endif

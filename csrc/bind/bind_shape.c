@@ -108,6 +108,13 @@ static const struct shape shapes[] = {
   FIELD(neap_row, inbox, "struct neap_inbox *inbox")
   FIELD(neap_row, count, "uint32_t count")
 
+  BEGIN(neap_state_do)
+  FIELD(neap_state_do, ticket, "uint32_t ticket")
+  FIELD(neap_state_do, peer, "struct neap_peer *peer")
+  FIELD(neap_state_do, bytes, "const char *bytes")
+  FIELD(neap_state_do, len, "uint32_t len")
+  FIELD(neap_state_do, time, "uint64_t time")
+
   BEGIN(neap_send)
   FIELD(neap_send, to, "struct neap_peer *to")
   FIELD(neap_send, body, "const char *body")
@@ -181,13 +188,6 @@ static const struct shape shapes[] = {
   FIELD(neap_change, layer, "struct neap_layer *layer")
   FIELD(neap_change, attr, "const struct neap_attr *attr")
   FIELD(neap_change, value, "struct neap_value value")
-
-  BEGIN(neap_setting)
-  FIELD(neap_setting, attr, "const char *attr")
-  FIELD(neap_setting, text, "const char *text")
-  FIELD(neap_setting, number, "double number")
-  FIELD(neap_setting, is_number, "bool is_number")
-  FIELD(neap_setting, line, "uint32_t line")
   FIELD(neap_change, own, "bool own")
 
   BEGIN(neap_set)
@@ -210,6 +210,13 @@ static const struct shape shapes[] = {
   FIELD(neap_journal_row, was_own, "bool was_own")
   FIELD(neap_journal_row, undo, "bool undo")
   FIELD(neap_journal_row, undone, "bool undone")
+
+  BEGIN(neap_setting)
+  FIELD(neap_setting, attr, "const char *attr")
+  FIELD(neap_setting, text, "const char *text")
+  FIELD(neap_setting, number, "double number")
+  FIELD(neap_setting, is_number, "bool is_number")
+  FIELD(neap_setting, line, "uint32_t line")
 
   BEGIN(neap_layer_spec)
   FIELD(neap_layer_spec, class, "const struct neap_class *class")

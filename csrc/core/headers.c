@@ -49,6 +49,8 @@ const struct neap_header neap_known_headers[] = {
   NEAP_HEADER_ROW("rsvp", NEAP_OWN_RSVP, NEAP_OWN_RSVP, neap_rsvp_own_head, "ack_on, number"),
   NEAP_HEADER_ROW("gms", NEAP_OWN_GMS, NEAP_OWN_GMS, neap_gms_own_head, "epochs, exclusions"),
   NEAP_HEADER_ROW("ping", NEAP_OWN_PING, NEAP_OWN_PING, neap_ping_own_head, "size of the view"),
+  NEAP_HEADER_ROW("state_transfer", NEAP_OWN_STATE, NEAP_OWN_STATE, neap_state_own_head,
+    "state in parts, digest and promises"),
   NEAP_HEADER_ROW("settings", NEAP_OWN_SETTINGS, NEAP_OWN_SETTINGS, neap_settings_own_head,
     "what the group sets"),
   NEAP_HEADER_ROW("stable", NEAP_OWN_STABLE, NEAP_OWN_STABLE, neap_stable_own_head, "rounds asked"),

@@ -156,12 +156,13 @@ void neap_stack_event_down(struct neap_stack *stack, struct neap_event *event);
 /* The layer of this name, or NULL. */
 struct neap_layer *neap_stack_layer(const struct neap_stack *stack, const char *name);
 
-/* Sets attributes together: all or nothing, checked as at load (type, range, live, `may`, promises
- * across the stack).  0, or negative and `why`. */
+/* Attributes that are set together. */
 struct neap_change {
   struct neap_layer *layer;
   const struct neap_attr *attr;
   struct neap_value value;
+  bool own; /* of the group's settings: asked for, it is up to each member again; written down, it
+             * was so before */
 };
 
 struct neap_set {
