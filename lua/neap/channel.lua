@@ -320,6 +320,7 @@ notes[NOTE.REJOIN] = function(channel)
   C.neap_bind_view_keep(channel[own].pointer, nil)
   channel[own].peers, channel[own].by_address = {}, {}
   channel[own].sending:reset "reset"
+  changes.reset(channel, "reset")
   refresh_address(channel)
 end
 
@@ -331,7 +332,6 @@ function Channel:on_note(note)
   local kept = notes[note.kind](self, note)
   if not kept then C.neap_bind_note_free(note) end
 end
-  changes.reset(channel, "reset")
 
 -- A layer in Lua raised: the stack stands still, so that one can look at it.  Nobody waits for it
 -- any more.
