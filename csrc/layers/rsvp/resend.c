@@ -78,10 +78,21 @@ static struct neap_msg *payload(struct rsvp *r, const struct request *q)
   return m;
 }
 
+/* Without a body; it takes a place in the window all the same: beacons to one that is silent for
+ * long would fill the memory otherwise. */
+static struct neap_msg *bare(struct rsvp *r, const struct request *q)
+{
+  struct neap_stack *stack = r->layer.stack;
+  if (!neap_gate_room(stack, q->to).messages || !neap_gate_admit(stack, q->to, 0)) return NULL;
+  struct neap_msg *m = neap_msg_own(&r->layer, q->to, NEAP_RSVP);
+  m->charges = 1;
+  return m;
+}
+
 void neap_rsvp_beacon_now(struct rsvp *r, struct request *q)
 {
   bool whole = q->payload && r->resend == RESEND_PAYLOAD;
-  struct neap_msg *m = whole ? payload(r, q) : neap_msg_own(&r->layer, q->to, NEAP_RSVP);
+  struct neap_msg *m = whole ? payload(r, q) : bare(r, q);
   if (quiet(r, q)) q->pause = q->pause * 2 < QUIET_PAUSE_MAX ? q->pause * 2 : QUIET_PAUSE_MAX;
   q->beacon = q->pause ? neap_now(&r->layer) + q->pause : 0;
   if (!m) {
