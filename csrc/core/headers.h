@@ -156,14 +156,15 @@ enum neap_nak_type {
 enum neap_nak_form { NEAP_NAK_FORM_2, NEAP_NAK_FORM_3, NEAP_NAK_FORM_4 };
 
 /* Ours: a toggle in the stream, the answer to a request for what is gone, and beside a report how
- * much may be on its way to its sender (protocols 3 and 4). */
+ * much has come and how much may be on its way (protocols 3 and 4). */
 #define NEAP_NAK_OWN_HEAD(FIELD, WHEN)                                                             \
   FIELD(u8, type, "1 MODE, 2 PURGED, 3 WINDOW")                                                    \
   WHEN(u32, epoch, type, NEAP_IN(1), "of this stream; grows by one per toggle")                    \
   WHEN(u8, mode, type, NEAP_IN(1), "0 nak, 1 ack")                                                 \
   WHEN(addr, sender, type, NEAP_IN(2), "whose stream")                                             \
   WHEN(clong, low, type, NEAP_IN(2), "everything up to here is gone")                              \
-  WHEN(clong, bytes, type, NEAP_IN(3), "of one stream, that my receive buffer can take")
+  WHEN(clong, bytes, type, NEAP_IN(3), "of one stream, that my receive buffer can take")           \
+  WHEN(clong, received, type, NEAP_IN(3), "of the target's stream, the highest that came")
 NEAP_HEADER(neap_nak_own_head, NEAP_NAK_OWN_HEAD)
 
 enum { NEAP_NAK_MODE = 1, NEAP_NAK_PURGED = 2, NEAP_NAK_WINDOW = 3 };

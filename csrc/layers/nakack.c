@@ -68,10 +68,13 @@ static const struct neap_attr nakack_attrs[] = {
            "window is reported at once. 0: in the next turn."},
   {NEAP_PARAM, "window_bytes", AT(window_bytes), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
     .words = "auto=0",
-    .doc =
-      "So much of this member's multicasts may be on the way or kept; a send beyond it "
-      "waits. Lowered, what is kept stays kept. auto: 60 % of the smallest receive buffer that "
-      "a member was granted, 4MB at most."},
+    .doc = "So much of this member's multicasts may be kept for those who lack some; a send beyond "
+           "it waits. Lowered, what is kept stays kept. auto: 12MB; where not all are Neap's, "
+           "60 % of the receive buffer that this one was granted, 4MB at most."},
+  {NEAP_PARAM, "pace_bytes", AT(pace_bytes), "bytes", 0, 0, 1u << 30, .live = NEAP_NOW,
+    .words = "auto=0",
+    .doc = "So much of it may be on its way to somebody; what came out of order has come. auto: "
+           "60 % of the smallest receive buffer that a member was granted, 2MB at most."},
   {NEAP_PARAM, "window_messages", AT(window_messages), "messages", 16384, 8, NAKACK_BOUND_MAX,
     .live = NEAP_NOW, .doc = "The same in messages, fragments counted one by one."},
   {NEAP_PARAM, "max_xmit_req_size", AT(list_max), "seqnos", 1024, 64, NEAP_SEQNOS_MAX,
@@ -96,6 +99,7 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_GAUGE, "mode_pending", AT(mode_pending), "members",
     .doc = "Have not reported the newest toggle yet."},
   {NEAP_GAUGE, "window_bound", AT(bound_bytes), "bytes", .doc = "What window_bytes comes to."},
+  {NEAP_GAUGE, "pace_bound", AT(pace_bound), "bytes", .doc = "Of it, what may be on its way."},
   {NEAP_GAUGE, "window_used", AT(window_used), "bytes", .doc = "Of own multicasts that are kept."},
   {NEAP_GAUGE, "window_stored", AT(window_stored), "messages", .doc = "Own multicasts kept."},
   {NEAP_GAUGE, "waiting", AT(waiting), "messages", .doc = "Arrived, and wait behind a gap."},
@@ -281,7 +285,8 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
   struct nakack *n = (struct nakack *)layer;
   if (attr->at == AT(retransmission)) {
     nakack_toggle(n);
-  } else if (attr->at == AT(window_bytes) || attr->at == AT(window_messages)) {
+  } else if (attr->at == AT(window_bytes) || attr->at == AT(pace_bytes) ||
+             attr->at == AT(window_messages)) {
     nakack_size(n);
   } else if (attr->at == AT(xmit_interval)) {
     nakack_resume(n);

@@ -130,7 +130,7 @@ describe("JGRP-1904", function()
     end)
     local g = group.new {
       stack = stack, names = { "ann", "cho" },
-      with = { nakack = { window_bytes = "64MB", xmit_interval = "200ms" } },
+      with = { nakack = { window_bytes = "64MB", pace_bytes = "64MB", xmit_interval = "200ms" } },
       message = function(g, name, msg)
         while name == "cho" and not awake do neap.sleep "10ms" end
         table.insert(g.bodies[name], #msg.body)

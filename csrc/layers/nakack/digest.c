@@ -81,6 +81,7 @@ static struct stream *restart(struct nakack *n, struct stream *s, uint64_t at)
   s->heard = old.heard;
   s->have = old.have;
   s->have_at = old.have_at;
+  s->got = old.got;
   s->window = old.window;
   s->said = nakack_most(s->said, old.said);
   s->epoch = old.epoch;

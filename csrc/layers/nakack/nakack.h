@@ -2,6 +2,7 @@
  *
  *   send.c     numbers own multicasts, keeps them, purges them, publishes the room
  *   receive.c  puts what arrives in order and hands it up
+ *   pace.c     how much may be on its way
  *   gaps.c     asks for what is missing          resend.c  answers those who ask
  *   tail.c     announces the last seqno          report.c  says and hears who has what
  *   mode.c     the toggle                        digest.c  digests and holds
@@ -30,6 +31,7 @@ enum {
   NAKACK_MENDED = 64,          /* answers that are remembered of each stream */
   NAKACK_ROUND = 2,            /* requests to one sender at once; the rest at the next round */
   NAKACK_OPEN = 2048,          /* seqnos of a stream that may be asked for and not here */
+  NAKACK_MARKS = 16,           /* announcements that not all have answered, of the last ones */
   NAKACK_CROWD = 32,           /* members from which on requests go to all, if not told otherwise */
 };
 
@@ -82,6 +84,7 @@ struct stream {
   bool heard;  /* it has reported since it came */
   uint64_t have;
   uint64_t have_at; /* when that moved last */
+  uint64_t got;     /* the highest that came to it, whatever it lacks below */
   uint64_t window;  /* bytes that it can take of one stream; 0: it has not said */
 };
 
@@ -98,11 +101,17 @@ struct hold {
   struct neap_digest *digest; /* NULL: the place is free */
 };
 
+/* An announcement: what was sent up to `seqno` took so many bytes at the gate. */
+struct mark {
+  uint64_t seqno, at;
+};
+
 struct nakack {
   struct neap_layer layer;
   /* params */
   uint64_t retransmission, mode_timeout, xmit_interval, announce_delay, gap_delay, ack_delay;
-  uint64_t window_bytes, window_messages, max_times, announce_bytes, list_max, early_max;
+  uint64_t window_bytes, pace_bytes, window_messages;
+  uint64_t max_times, announce_bytes, list_max, early_max;
   uint64_t use_mcast_xmit_req, first_seqno;
   bool use_mcast_xmit, xmit_from_random_member, force;
   /* gauges */
@@ -119,6 +128,7 @@ struct nakack {
 
   struct stream *own;
   uint64_t bound_bytes; /* window_bytes, or what `auto` means: a gauge, too */
+  uint64_t pace_bound;  /* so much of it may be on its way: a gauge, too */
   uint64_t buffer;      /* what this member can take of one stream */
   uint8_t mode;         /* of the own stream */
   uint32_t epoch;
@@ -133,6 +143,11 @@ struct nakack {
   bool all_ours;                   /* every member of the view is Neap's */
   struct neap_gate_position freed; /* charges given back since the channel began */
 
+  /* what is on its way */
+  uint64_t paced; /* bytes at the gate up to which all is there, as far as marks tell */
+  struct mark marks[NAKACK_MARKS];
+  uint32_t mark_first, mark_count;
+
   /* toggle */
   uint64_t turn; /* seqno of the newest MODE that not all have reached; 0: none */
   bool waited;   /* somebody waits for SETTLED */
@@ -144,6 +159,7 @@ struct nakack {
   uint64_t rounds;              /* announcements since the last send */
   uint64_t bytes_since;         /* sent since bytes last brought about an announcement */
   uint64_t pressed_at;          /* seqno at which room was last asked for */
+  uint64_t pressed_bytes;       /* the same place in bytes at the gate */
   struct neap_timer tail;
   struct neap_timer hearsay;
 
@@ -204,9 +220,21 @@ void nakack_purge(struct nakack *n);
 void nakack_publish(struct nakack *n);
 /* The window's bound may be another one now. */
 void nakack_size(struct nakack *n);
+bool nakack_full(const struct nakack *n);
 bool nakack_pressed(const struct nakack *n);
 /* Says of a tagged message that it was SENT or is STORED. */
 void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
+
+/* pace.c */
+/* Bytes that are on their way to somebody, and how far the gate may open for their sake. */
+uint64_t nakack_flight(const struct nakack *n);
+uint64_t nakack_pace_horizon(const struct nakack *n);
+/* The end of the stream is announced now. */
+void nakack_mark(struct nakack *n);
+/* Of our stream something has come to member `s`, up to `seqno`. */
+void nakack_got(struct nakack *n, struct stream *s, uint64_t seqno);
+/* More has come to somebody, or somebody is no longer waited for. */
+void nakack_pace(struct nakack *n);
 
 /* receive.c */
 void nakack_receive(struct nakack *n, struct neap_batch *batch);

@@ -258,8 +258,12 @@ static void reported(struct nakack *n, struct stream *s, const struct neap_msg *
     n->acks_foreign++;
     return;
   }
-  if (own && own->type == NEAP_NAK_WINDOW) nakack_windowed(n, s, own->bytes);
+  if (own && own->type == NEAP_NAK_WINDOW) {
+    nakack_windowed(n, s, own->bytes);
+    nakack_got(n, s, own->received);
+  }
   nakack_heard(n, s, seqno);
+  nakack_pace(n);
 }
 
 /* A request, an announcement or a report. */

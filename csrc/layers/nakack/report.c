@@ -13,12 +13,12 @@
 
 #include "layers/nakack/nakack.h"
 
-/* Who is asked says how much it can take as well: whoever asks knows this member little. */
+/* Beside what was applied: what has come, and how much this member can take. */
 static void add_window(struct nakack *n, const struct stream *s, struct neap_msg *m)
 {
-  if (!s->asked_report || !s->peer->generation) return;
-  *neap_nak_own_head_put(m, &n->layer) =
-    (struct neap_nak_own_head){.type = NEAP_NAK_WINDOW, .bytes = n->buffer};
+  if (!s->peer->generation) return;
+  *neap_nak_own_head_put(m, &n->layer) = (struct neap_nak_own_head){
+    .type = NEAP_NAK_WINDOW, .bytes = n->buffer, .received = s->win.high};
 }
 
 /* What a member says it can take bounds this member's window. */
@@ -67,14 +67,15 @@ static uint64_t report_delay(const struct nakack *n)
 void nakack_applied(struct nakack *n, struct stream *s)
 {
   uint64_t position = nakack_position(n, s);
+  bool part = s->fresh >= n->pace_bound / 4; /* The sender may be waiting for it. */
   nakack_caught_up(n);
   if (s == n->own) {
     s->have_at = neap_now(&n->layer);
     nakack_purge(n);
-  } else if (s->report_at && !nakack_after(s->report_at, position)) {
+  } else if (s->report_at && (!nakack_after(s->report_at, position) || part)) {
     nakack_report(n, s);
   } else if (s->mode == NAKACK_ACK && nakack_after(position, s->reported)) {
-    if (position - s->reported >= n->window_messages / 8 || s->fresh >= n->bound_bytes / 8)
+    if (position - s->reported >= n->window_messages / 8 || part)
       nakack_report(n, s);
     else
       neap_timer_sooner(&n->layer, &s->report, report_delay(n));
@@ -100,6 +101,7 @@ static void settled_down(struct nakack *n)
 {
   nakack_survey(n);
   nakack_purge(n);
+  nakack_pace(n);
   if (n->turn) nakack_follow(n);
   nakack_tail_check(n);
 }

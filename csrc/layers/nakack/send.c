@@ -11,17 +11,18 @@
 
 #include "layers/nakack/nakack.h"
 
-/* A packet at least, whatever somebody says. */
-enum { WINDOW_LEAST = 64000 };
+/* A packet at least, whatever somebody says.  On its way 2 MB at most: more gains nothing, and each
+ * repair waits for all of it.  Kept 12 MB: what a loopback carries in the time of two repairs. */
+enum { WINDOW_LEAST = 64000, PACE_MOST = 2000000, KEPT_AUTO = 12000000 };
 
 void nakack_publish(struct nakack *n)
 {
-  neap_gate_horizon(
-    &n->layer, NULL, n->freed.bytes + n->bound_bytes, n->freed.messages + n->window_messages);
+  uint64_t bytes = nakack_least(n->freed.bytes + n->bound_bytes, nakack_pace_horizon(n));
+  neap_gate_horizon(&n->layer, NULL, bytes, n->freed.messages + n->window_messages);
 }
 
-/* auto: what the least of the others can take.  Who has not said is taken to be like this member,
- * and nobody is believed to take next to nothing. */
+/* On its way, and where not all are ours kept as well: what the least of the others can take.  Who
+ * has not said is taken to be like this member, and nobody is believed to take next to nothing. */
 void nakack_size(struct nakack *n)
 {
   const struct neap_view *view = n->layer.view;
@@ -33,14 +34,22 @@ void nakack_size(struct nakack *n)
     least = nakack_least(least, s->window ? nakack_most(s->window, WINDOW_LEAST) : n->buffer);
   }
   if (least == UINT64_MAX) least = n->buffer;
-  n->bound_bytes = n->window_bytes ? n->window_bytes : least;
+  n->bound_bytes = n->window_bytes ? n->window_bytes : n->all_ours ? KEPT_AUTO : least;
+  least = nakack_least(least, PACE_MOST);
+  n->pace_bound = nakack_least(n->bound_bytes, n->pace_bytes ? n->pace_bytes : least);
   nakack_publish(n);
 }
 
 /* Half of the bound is in use: time to learn what may go. */
-bool nakack_pressed(const struct nakack *n)
+bool nakack_full(const struct nakack *n)
 {
   return n->window_used > n->bound_bytes / 2 || n->window_stored > n->window_messages / 2;
+}
+
+/* That, or a good part of what may be on its way is. */
+bool nakack_pressed(const struct nakack *n)
+{
+  return nakack_full(n) || nakack_flight(n) > n->pace_bound / 4;
 }
 
 void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event)
@@ -108,10 +117,11 @@ static void press(struct nakack *n)
     n->pressed_at = 0;
     return;
   }
-  uint64_t sent = high - n->pressed_at;
-  uint64_t mean = n->window_used / (n->window_stored + 1) + 1;
-  if (n->pressed_at && sent < n->window_messages / 8 && sent * mean < n->bound_bytes / 8) return;
+  uint64_t sent = high - n->pressed_at, bytes = n->freed.bytes + n->window_used;
+  uint64_t share = bytes - n->pressed_bytes;
+  if (n->pressed_at && sent < n->window_messages / 8 && share < n->pace_bound / 4) return;
   n->pressed_at = high;
+  n->pressed_bytes = bytes;
   if (nakack_tail_due(n)) nakack_announce(n);
 }
 

@@ -14,6 +14,7 @@
 
 /* 100 us a rank: after a view all senders announce, and a switch has room for some packets only. */
 #define SPREAD NEAP_US(100)
+#define PRESSED_PAUSE NEAP_MS(1)
 enum { DOUBLINGS = 20, PAUSE_MOST = 16 };
 
 bool nakack_wants_report(const struct nakack *n)
@@ -36,10 +37,12 @@ static bool goes_on(const struct nakack *n)
   return n->rounds < n->max_times || !n->max_times || nakack_wants_report(n) || nakack_pressed(n);
 }
 
-/* From the last send to the first announcement. */
+/* From the last send to the first announcement.  Sooner where it may be want of room that ended the
+ * sending: what was asked for, or its answer, may be lost. */
 static uint64_t first_pause(const struct nakack *n)
 {
-  return nakack_least(nakack_most(n->announce_delay, 2 * n->mean_gap), n->xmit_interval);
+  uint64_t pause = nakack_least(nakack_most(n->announce_delay, 2 * n->mean_gap), n->xmit_interval);
+  return nakack_pressed(n) ? nakack_least(pause, PRESSED_PAUSE) : pause;
 }
 
 /* Where a report is wanted the pauses grow from small ones: an answer was lost, mostly.  Whoever
@@ -57,9 +60,10 @@ void nakack_announce(struct nakack *n)
   uint8_t form = nakack_wants_report(n) ? NEAP_NAK_FORM_4 : NEAP_NAK_FORM_2;
   *neap_nak_head_put_form(m, &n->layer, form) =
     (struct neap_nak_head){.type = NEAP_NAK_HIGHEST, .seqno = n->own->win.high};
+  nakack_mark(n);
   n->announcements++;
   neap_pass_down_msg(&n->layer, m);
-  if (n->mode == NAKACK_ACK || !nakack_pressed(n)) return;
+  if (n->mode == NAKACK_ACK || !nakack_full(n)) return;
   n->stable_wanted++;
   neap_event_up(&n->layer, &(struct neap_event){.kind = NEAP_EVENT_STABLE_WANTED});
 }

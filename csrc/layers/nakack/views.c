@@ -55,6 +55,7 @@ static bool welcome(struct nakack *n, struct neap_peer *peer)
   nakack_watch(n, s, false);
   if (s->member) return false;
   s->member = true;
+  s->got = n->own->win.high; /* Nothing is on its way to it. */
   return true;
 }
 
@@ -67,6 +68,8 @@ void nakack_view(struct nakack *n, const struct neap_view *view)
   nakack_size(n);
   nakack_survey(n);
   nakack_purge(n);
+  nakack_pace(n);
+  nakack_publish(n);
   nakack_follow(n);
   nakack_mode_due(n);
   if (joined) nakack_tail_view(n);

@@ -1,0 +1,80 @@
+/* pace: no more is on its way than the smallest receive buffer takes, however much is kept.
+ *
+ *                 paced              now = charges of all that has come by here
+ *     --- mark ---- mark ---- mark ----|      horizon = paced + pace
+ *              all have        |
+ *              received it     asked for by an announcement, not answered by all
+ *
+ * A member that waits for a lost message has what came behind it: that has left its receive buffer,
+ * so the sender may go on, within what it may keep.  Paced by what was reported instead, a stream
+ * of which each receiver loses a little would stand still for each repair; with more on its way,
+ * every repair would queue behind it.
+ *
+ * Each announcement is a mark in the stream.  Reports say the highest seqno that was received; once
+ * all members have received a mark, what was sent up to it is no longer on its way.  Members that
+ * are not Neap's do not say so: with one of them in the view the window is as small as the buffer.
+ *
+ * Invariant: marks rise; paced never passes what has come by here. */
+
+#include "layers/nakack/nakack.h"
+
+static uint64_t now_at(const struct nakack *n)
+{
+  return n->freed.bytes + n->window_used;
+}
+
+static bool paces(const struct nakack *n)
+{
+  return n->all_ours && n->others != UINT64_MAX;
+}
+
+uint64_t nakack_flight(const struct nakack *n)
+{
+  return paces(n) ? nakack_least(now_at(n) - n->paced, n->window_used) : 0;
+}
+
+uint64_t nakack_pace_horizon(const struct nakack *n)
+{
+  return paces(n) ? now_at(n) - nakack_flight(n) + n->pace_bound : UINT64_MAX;
+}
+
+void nakack_mark(struct nakack *n)
+{
+  uint64_t high = n->own->win.high;
+  struct mark *last = &n->marks[(n->mark_first + n->mark_count - 1) % NAKACK_MARKS];
+  if (n->mark_count && (last->seqno == high || n->mark_count == NAKACK_MARKS)) n->mark_count--;
+  n->marks[(n->mark_first + n->mark_count++) % NAKACK_MARKS] = (struct mark){high, now_at(n)};
+}
+
+static uint64_t received_by_all(const struct nakack *n)
+{
+  const struct neap_view *view = n->layer.view;
+  uint64_t got = UINT64_MAX;
+  for (uint32_t i = 0; view && i < view->count; i++) {
+    const struct stream *s = neap_peer_state_have(&n->layer, view->members[i]);
+    if (s != n->own)
+      got = nakack_least(got, NEAP_IS_MUTANT(321) ? s->have : nakack_most(s->got, s->have));
+  }
+  return got;
+}
+
+void nakack_pace(struct nakack *n)
+{
+  uint64_t got = received_by_all(n), before = n->paced;
+  while (n->mark_count && !nakack_after(n->marks[n->mark_first].seqno, got)) {
+    n->paced = n->marks[n->mark_first].at;
+    n->mark_first = (n->mark_first + 1) % NAKACK_MARKS;
+    n->mark_count--;
+  }
+  if (!nakack_after(n->own->win.high, got)) n->paced = now_at(n);
+  if (n->paced != before) nakack_publish(n);
+}
+
+void nakack_got(struct nakack *n, struct stream *s, uint64_t seqno)
+{
+  if (nakack_after(seqno, n->own->win.high)) {
+    n->malformed++;
+    return;
+  }
+  if (nakack_after(seqno, s->got)) s->got = seqno;
+}
