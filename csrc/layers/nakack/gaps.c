@@ -206,6 +206,7 @@ static void probe(struct nakack *n, struct stream *s, uint64_t seqno)
 
 static void tick(struct nakack *n, struct stream *s)
 {
+  s->open = 0; /* Each tick asks for all anew. */
   if (nakack_after(s->seen, s->win.hd)) ask(n, s, s->win.hd + 1, s->seen);
   s->seen = in_reach(n, s);
 }
