@@ -1,5 +1,7 @@
 -- Stability: when members vote, and what they may free.
 
+local core = require "neap.core"
+local dissect = require "neap.dissect"
 local group = require "support.group"
 local neap = require "neap"
 local voting = require "support.voting"
@@ -55,17 +57,19 @@ describe("stable", function()
     end
   end)
 
-  it("never reports what a waiting callback has not returned from", function()
-    local g = group.new {
-      with = quiet { interval = "200ms" },
-      message = function(_, name) if name == "cho" then neap.sleep "5s" end end,
-    }
-    g.ann:send "x"
-    g.sim:run "4s"
-    assert(kept(g)[1] > 0)
-    g.sim:run "2s"
-    assert.equal(0, kept(g)[1])
-  end)
+  for _, mode in ipairs { "nak", "ack" } do
+    it("never reports what a waiting callback has not returned from, in " .. mode, function()
+      local g = group.new {
+        with = quiet({ interval = "200ms" }, { nakack = { retransmission = mode } }),
+        message = function(_, name) if name == "cho" then neap.sleep "5s" end end,
+      }
+      g.ann:send "x"
+      g.sim:run "4s"
+      assert(kept(g)[1] > 0)
+      g.sim:run "2s"
+      assert.equal(0, kept(g)[1])
+    end)
+  end
 
   it("heals a lost vote and a lost STABILITY by the votes that follow", function()
     local g = group.new { with = quiet { max_bytes = "10KB" } }
@@ -210,6 +214,42 @@ describe("stable", function()
     end)
   end)
 
+  it("counts no vote of a stranger, and none that cannot be read", function()
+    local g = group.new { with = quiet() }
+    core.sim_log_start(g.sim.handle, 1000)
+    other(g).stack.stable:gossip_now()
+    g.sim:run "100ms"
+    local vote, view
+    for _, row in ipairs(g.sim:log()) do
+      local packet = dissect.packet(row.bytes)
+      for _, message in ipairs(packet.messages) do
+        for _, head in ipairs(message.headers) do
+          if head.name == "stable" and head.fields.type == 1 then vote, view = message, packet end
+        end
+      end
+    end
+    local first = coordinator(g)
+    local function inject(change)
+      local received, dropped = first.stack.stable.votes_received, first.stack.stable.dropped
+      local copy = {}
+      for key, value in pairs(vote) do copy[key] = value end
+      copy.src = copy.src or view.src
+      change(copy)
+      g.sim:inject { from = "zoe", to = first.name,
+        bytes = dissect.encode { version = 5 * 2048 + 5 * 64 + 6, list = false,
+          messages = { copy } } }
+      g.sim:run "10ms"
+      return first.stack.stable.votes_received - received, first.stack.stable.dropped - dropped
+    end
+    assert.same({ 1, 0 }, { inject(function() end) }) -- It opens a round, were it a member's.
+    assert.same({ 0, 1 }, { inject(function(m)
+      m.src = "0a0b0c0d-0e0f-1011-1213-141516171800"
+    end) })
+    assert.same({ 0, 1 }, { inject(function(m)
+      m.payload, m.payload_kind, m.body, m.type = nil, nil, "no digest", "bytes"
+    end) })
+  end)
+
   it("counts no vote of another view", function()
     group.each_seed(20, function(seed)
       local g = group.new { seed = seed, names = { "ann", "bob", "cho", "dee" }, with = quiet() }
@@ -233,44 +273,49 @@ describe("stable", function()
     end)
   end)
 
-  it("tells the least that was applied and the most that was received", function()
-    group.each_seed(20, function(seed)
-      local g = group.new {
-        seed = seed, with = quiet(nil, { nakack = { retransmission = "nak" } }),
-        message = function(g, name, msg)
-          if name == "cho" and msg.body == "4" then neap.sleep "1h" end
-          table.insert(g.bodies[name], msg.body)
-        end,
-      }
-      g.sim:drop { layer = "nakack", type = "highest" }
-      g.sim:drop { to = "bob", layer = "nakack", type = "msg", body = "9", times = 1 }
-      for i = 1, 9 do g.ann:send(tostring(i)) end
-      g.sim:run "2s"
-      assert.equal(group.counted(8), g:got "bob") -- Nobody told it of the ninth.
-      g.ann.stack.stable:gossip_now()
-      g.sim:run "2s"
-      assert.equal(6, g.ann.stack.nakack.window_stored) -- Cho is still busy with the fourth,
-      assert.equal(group.counted(9), g:got "bob")       -- and has received the ninth.
-      g.sim:close()
+  for _, mode in ipairs { "nak", "ack" } do
+    it("tells the least that was applied, the most that was received, in " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = group.new {
+          seed = seed, with = quiet(nil, { nakack = { retransmission = mode } }),
+          message = function(g, name, msg)
+            if name == "cho" and msg.body == "4" then neap.sleep "1h" end
+            table.insert(g.bodies[name], msg.body)
+          end,
+        }
+        g.sim:drop { layer = "nakack", type = "highest" }
+        g.sim:drop { to = "bob", layer = "nakack", type = "msg", body = "9", times = 1 }
+        for i = 1, 9 do g.ann:send(tostring(i)) end
+        g.sim:run "2s"
+        assert.equal(group.counted(8), g:got "bob") -- Nobody told it of the ninth.
+        g.ann.stack.stable:gossip_now()
+        g.sim:run "2s"
+        assert.equal(6, g.ann.stack.nakack.window_stored) -- Cho is still busy with the fourth,
+        assert.equal(group.counted(9), g:got "bob")       -- and has received the ninth.
+        g.sim:close()
+      end)
     end)
-  end)
+  end
 
-  it("brings a lost last message back in two rounds at most, when no announcement comes", function()
-    group.each_seed(20, function(seed)
-      local g = group.new { seed = seed, with = quiet { interval = "1s" } }
-      g.sim:drop { layer = "nakack", type = "highest" }
-      g.sim:drop { to = "cho", layer = "nakack", type = "msg", body = "5", times = 1 }
-      for i = 1, 5 do g.ann:send(tostring(i)) end
-      local rounds = coordinator(g).stack.stable.rounds
-      for _ = 1, 400 do
-        if g:got "cho" == group.counted(5) then break end
-        g.sim:run "50ms"
-      end
-      assert.equal(group.counted(5), g:got "cho")
-      assert(coordinator(g).stack.stable.rounds - rounds <= 2)
-      g.sim:close()
+  for _, mode in ipairs { "nak", "ack" } do
+    it("brings a lost last message back in two rounds, unannounced, in " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = group.new { seed = seed,
+            with = quiet({ interval = "1s" }, { nakack = { retransmission = mode } }) }
+        g.sim:drop { layer = "nakack", type = "highest" }
+        g.sim:drop { to = "cho", layer = "nakack", type = "msg", body = "5", times = 1 }
+        for i = 1, 5 do g.ann:send(tostring(i)) end
+        local rounds = coordinator(g).stack.stable.rounds
+        for _ = 1, 400 do
+          if g:got "cho" == group.counted(5) then break end
+          g.sim:run "50ms"
+        end
+        assert.equal(group.counted(5), g:got "cho")
+        assert(coordinator(g).stack.stable.rounds - rounds <= 2)
+        g.sim:close()
+      end)
     end)
-  end)
+  end
 
   it("begins to count anew everywhere when a round is over", function()
     group.each_seed(20, function(seed)

@@ -1,6 +1,7 @@
 -- What keeps a member from voting as it would: digests that it has handed out, and suspensions.
 
 local build = require "support.build"
+local foreign = require "support.foreign"
 local group = require "support.group"
 local neap = require "neap"
 local voting = require "support.voting"
@@ -162,5 +163,29 @@ describe("stable", function()
     assert.is_nil(ok)
     assert.equal("refused", code)
     assert.matches("a time such as", why)
+  end)
+
+  it("suspends while a member of JGroups is in the view, which knows nothing of holds", function()
+    local g = group.new { names = { "ann", "bob" }, with = quiet { interval = "100ms" } }
+    local fay = foreign.new(g.sim, "fay", "chat")
+    fay:join(g.ann.address)
+    g.sim:run "3s"
+    assert.equal(3, #g.bob:view().members)
+    fay:stop() -- It does not say that it has the next view, until it is excluded.
+    g:join("dee", { with = quiet { interval = "100ms" } })
+    g.sim:run "1s"
+    local first = coordinator(g)
+    local votes, ignored = first.stack.stable.votes_received, first.stack.stable.ignored
+    for i = 1, 10 do g.bob:send(tostring(i)) end
+    g.sim:run "3s"
+    assert.equal(1, first.stack.stable.holds)
+    assert(first.stack.stable.ignored > ignored + 10)
+    assert.equal(votes, first.stack.stable.votes_received)
+    assert.is_false(nothing(g))
+    g.sim:run "60s"
+    assert.equal(3, #g.bob:view().members)
+    assert.equal(0, first.stack.stable.holds)
+    assert(first.stack.stable.votes_received > votes + 10)
+    assert.is_true(nothing(g))
   end)
 end)
