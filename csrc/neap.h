@@ -55,7 +55,8 @@ struct neap_callbacks {
   void (*view)(struct neap_member *member, const char *id, const char *const *members,
     unsigned count, void *context);
   void (*writable)(struct neap_member *member, void *context);
-  /* A synchronous send ended: 0, or a code; missing names those who did not answer, or "". */
+  /* A synchronous send, or a set for all, ended: 0, or a code; missing names those who did not
+   * answer, or "". */
   void (*done)(struct neap_member *member, int ticket, int code, const char *missing,
     void *context);
   void (*closed)(struct neap_member *member, const char *why, void *context);
@@ -87,6 +88,9 @@ NEAP_API int neap_send(
 
 /* Sets and reads by the words of the stack file: "stable.interval", "5s". */
 NEAP_API int neap_set(struct neap_member *member, const char *attribute, const char *value);
+/* The same at every member of the group, or at none: a ticket (> 0), or negative; `done` is called
+ * when all have made it.  When they have not, `missing` names who did not answer or says why. */
+NEAP_API int neap_set_all(struct neap_member *member, const char *attribute, const char *value);
 NEAP_API int neap_get(
   struct neap_member *member, const char *attribute, char *value, size_t size);
 

@@ -31,8 +31,11 @@ static void on_done(
 {
   (void)context;
   char interval[32];
-  printf("send %d: %s%s\n", ticket, code == 0 ? "everybody has it" : "missing ", missing);
-  neap_set(m, "stable.interval", "5s");
+  printf("%d: %s%s\n", ticket, code == 0 ? "everybody has it" : "missing ", missing);
+  if (ticket == 1) { /* The send.  Now a setting, for everybody. */
+    if (neap_set_all(m, "stable.interval", "5s") < 0) printf("refused: %s\n", neap_why());
+    return;
+  }
   if (neap_get(m, "stable.interval", interval, sizeof interval) == 0)
     printf("stable.interval is %s\n", interval);
   if (neap_set(m, "stable.interval", "5 parsecs") < 0) printf("refused: %s\n", neap_why());

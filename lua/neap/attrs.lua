@@ -128,7 +128,12 @@ function methods:set(shape, options) return changes.set(self[who], shape, option
 function methods:undo() return changes.undo(self[who]) end
 
 -- What was set while running, oldest first, also by others for all.
-function methods:applied() return changes.journal(self[who]) end
+function methods:journal() return changes.journal(self[who]) end
+
+-- How far each member's multicasts are applied here, by name: { ann = 10, bob = 2 }.
+function methods:applied()
+  return self[who][require("neap.channel").own].state:applied()
+end
 
 -- Names of the layers, top first.
 function methods:layers()

@@ -20,7 +20,7 @@ local quantity = require "neap.quantity"
 local changes = {}
 
 local PARAM, GAUGE, TEXT = 1, 2, 3
-local OPTIONS = { "all", "timeout" }
+local OPTIONS = { "all", "timeout", "wait" }
 
 -- When a set takes effect, by the attribute's `live`; a mode, when all have followed.
 changes.LIVE = { now = "at its next use", tick = "at the layer's next round",
@@ -229,9 +229,17 @@ end
 
 -- ---- the whole group ----------------------------------------------------------------------------
 
--- A change that is under way where nobody could wait for it.
+-- A change that is under way and that nobody waits for, yet.
 local Asked = {}
 Asked.__index = Asked
+
+-- Waits for its end: what set returns.
+function Asked:wait()
+  self.world:must_wait "wait"
+  self.world:wait(self.waiter)
+  if self.ok then return true, self.entry end
+  return nil, self.code, self.detail
+end
 
 function Asked.__tostring(asked)
   if not asked.ended then return "asked of the group; it ends as time runs" end
@@ -290,12 +298,13 @@ local function agree(channel, plans, options)
   local inside = inside_of(channel)
   local ticket, problem = hand_over(channel, plans, options)
   if ticket < 0 then return nil, code_text(ticket), problem ~= "" and problem or nil end
-  local asked = setmetatable({ waiter = inside.world:waiter(), undoes = options.undoes }, Asked)
+  local asked = setmetatable({ world = inside.world, waiter = inside.world:waiter(),
+    undoes = options.undoes }, Asked)
   inside.asked[ticket] = asked
-  if not inside.world:may_wait() then return true, asked end
-  inside.world:wait(asked.waiter)
-  if not asked.ok then return nil, asked.code, asked.detail end
-  local ok, code, detail = settle(channel, plans)
+  if options.wait == false or not inside.world:may_wait() then return true, asked end
+  local ok, code, detail = asked:wait()
+  if not ok then return nil, code, detail end
+  ok, code, detail = settle(channel, plans)
   if not ok then return nil, code, detail end
   return true, asked.entry
 end
@@ -332,8 +341,10 @@ function changes.set(channel, shape, options)
       mistake.raise("set has no option '%s'%s", tostring(key), nearest(key, OPTIONS))
     end
   end
-  if options.timeout ~= nil and not options.all then
-    mistake.raise("a timeout is for { all = true }: how long the others may take")
+  for _, key in ipairs { "timeout", "wait" } do
+    if options[key] ~= nil and not options.all then
+      mistake.raise("%s is for { all = true }, where others have to agree", key)
+    end
   end
   local plans = plans_of(channel, shape)
   if #plans == 0 then return true end

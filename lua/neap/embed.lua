@@ -89,6 +89,22 @@ function embed.set(id, path, value)
   layer[name] = tonumber(value) or value
 end
 
+-- A ticket, which ends as "done": missing says who did not answer, or why it was refused.
+function embed.set_all(id, path, value)
+  local _, name = place(id, path)
+  local ok, asked, why = members[id].stack:set(
+    { [path:match "^[%w_]+"] = { [name] = tonumber(value) or value } }, { all = true, wait = false })
+  if not ok then return nil, asked, why end
+  tickets = tickets % 2147483646 + 1
+  local ticket = tickets
+  world:spawn(function()
+    local made, code, detail = asked:wait()
+    local missing = type(detail) == "table" and table.concat(detail.missing, " ") or detail or ""
+    notify(id, "done", ticket, made and "" or code, made and "" or missing)
+  end)
+  return ticket
+end
+
 function embed.get(id, path)
   local layer, name = place(id, path)
   return tostring(layer[name])

@@ -114,7 +114,7 @@ describe("settings", function()
       assert.equal("5s", tostring(g.dee.stable.interval))
       g.sim:run "1s"
       agreed.same(g)
-      assert.equal("cho", g.dee.stack:applied()[1].by)
+      assert.equal("cho", g.dee.stack:journal()[1].by)
     end)
   end)
 
@@ -161,6 +161,43 @@ describe("settings", function()
       agreed.same(g)
     end)
   end)
+end)
+
+-- G15, for all: 0 is off, and then it is on again.
+describe("stable.interval, set for all", function()
+  local function votes(g, time)
+    local function sum()
+      local all = 0
+      for _, name in ipairs(g.names) do all = all + g[name].stable.votes_sent end
+      return all
+    end
+    local before = sum()
+    g.sim:run(time)
+    return sum() - before
+  end
+
+  for _, mode in ipairs { "nak", "ack" } do
+    it("is off at 0 and on again after that, in " .. mode .. " mode", function()
+      each_seed(20, function(seed)
+        local g = agreed.group { seed = seed, loss = 0.05,
+          with = { nakack = { retransmission = mode } } }
+        local function interval(value)
+          assert.is_true(set_all(g, g.names[seed % 3 + 1], { stable = { interval = value } }))
+          agreed.same(g)
+        end
+        interval "1s"
+        local often = votes(g, "20s")
+        assert(often >= 20 and often <= 120, often) -- Three members, one a second each.
+        interval(0)
+        g.ann:send "something to vote about"
+        assert.equal(0, votes(g, "20s"))
+        interval "1s"
+        often = votes(g, "20s")
+        assert(often >= 20 and often <= 120, often)
+        g.sim:close()
+      end)
+    end)
+  end
 end)
 
 describe("settings, when somebody dies", function()

@@ -200,7 +200,7 @@ describe("stack:set", function()
     assert.is_true(asked.ended and asked.ok)
     assert.equal(1, asked.entry.epoch)
     assert.equal("5s", tostring(m.bob.stable.interval))
-    fails("a timeout is for { all = true }", m.ann.stack.set, m.ann.stack, {}, { timeout = "1s" })
+    fails("timeout is for { all = true }", m.ann.stack.set, m.ann.stack, {}, { timeout = "1s" })
   end)
 
   it("for all members is refused where nothing agrees on it", function()
@@ -220,8 +220,8 @@ describe("stack:undo", function()
   it("takes back what was set last, one set at a time", function()
     m.ann.stable.interval = "5s"
     m.ann.stack:set { stable = { interval = "6s" }, fd_all = { timeout = "9s" } }
-    assert.equal(2, #m.ann.stack:applied())
-    assert.equal("stable", m.ann.stack:applied()[1][1].layer)
+    assert.equal(2, #m.ann.stack:journal())
+    assert.equal("stable", m.ann.stack:journal()[1][1].layer)
     assert.is_true(m.ann.stack:undo())
     assert.equal("5s", tostring(m.ann.stable.interval))
     assert.equal("40s", tostring(m.ann.fd_all.timeout))
@@ -240,13 +240,13 @@ describe("stack:undo", function()
   it("stays in the journal, which is bounded", function()
     m.ann.stable.interval = "5s"
     m.ann.stack:undo()
-    local journal = m.ann.stack:applied()
+    local journal = m.ann.stack:journal()
     assert.is_true(journal[1].undone and journal[2].undo)
     assert.truthy(tostring(journal):match
       "^[%d.]+m?s ann: stable.interval 20s %-> 5s %(.-%) %[taken back%]\n"
       .. "[%d.]+m?s ann, undo: stable.interval 5s %-> 20s %(.-%)$", tostring(journal))
     for n = 1, 300 do m.ann.nakack.window_messages = 100 + n end
-    journal = m.ann.stack:applied()
+    journal = m.ann.stack:journal()
     assert.equal(256, #journal)
     assert.equal(400, journal[256][1].to)
     assert.equal(144, journal[1][1].from)

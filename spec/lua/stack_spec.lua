@@ -199,7 +199,7 @@ return extend("lan", {
   remove "fd_all",
 })]]
     assert.equal(
-      "rsvp upper frag ufc mfc gms stable unicast nakack verify_suspect ping discard udp",
+      "rsvp upper frag ufc mfc settings gms stable unicast nakack verify_suspect ping discard udp",
       names(d))
     assert.equal("Mine.", d.sentence)
     assert.equal("5s", value(d, "stable", "interval"))

@@ -223,18 +223,9 @@ struct neap_member *neap_join(struct neap *neap, const char *group, const char *
   return NULL;
 }
 
-int neap_send(struct neap_member *m, const char *to, const void *body, size_t len, unsigned flags)
+/* What a call gave that returned `code`: a number, or nil, a code and a detail. */
+static int ticket_of(lua_State *L, int code)
 {
-  lua_State *L = m->neap->L;
-  push(L, "send");
-  lua_pushinteger(L, m->id);
-  lua_pushstring(L, to);
-  if (body)
-    lua_pushlstring(L, body, len);
-  else
-    lua_pushnil(L);
-  lua_pushinteger(L, (lua_Integer)flags);
-  int code = call(L, 4, 3);
   if (code < 0) return code;
   if (lua_isnumber(L, -3)) {
     code = (int)lua_tointeger(L, -3);
@@ -247,6 +238,20 @@ int neap_send(struct neap_member *m, const char *to, const void *body, size_t le
   return code;
 }
 
+int neap_send(struct neap_member *m, const char *to, const void *body, size_t len, unsigned flags)
+{
+  lua_State *L = m->neap->L;
+  push(L, "send");
+  lua_pushinteger(L, m->id);
+  lua_pushstring(L, to);
+  if (body)
+    lua_pushlstring(L, body, len);
+  else
+    lua_pushnil(L);
+  lua_pushinteger(L, (lua_Integer)flags);
+  return ticket_of(L, call(L, 4, 3));
+}
+
 int neap_set(struct neap_member *m, const char *attribute, const char *value)
 {
   push(m->neap->L, "set");
@@ -254,6 +259,15 @@ int neap_set(struct neap_member *m, const char *attribute, const char *value)
   lua_pushstring(m->neap->L, attribute);
   lua_pushstring(m->neap->L, value);
   return call(m->neap->L, 3, 0);
+}
+
+int neap_set_all(struct neap_member *m, const char *attribute, const char *value)
+{
+  push(m->neap->L, "set_all");
+  lua_pushinteger(m->neap->L, m->id);
+  lua_pushstring(m->neap->L, attribute);
+  lua_pushstring(m->neap->L, value);
+  return ticket_of(m->neap->L, call(m->neap->L, 3, 3));
 }
 
 int neap_get(struct neap_member *m, const char *attribute, char *value, size_t size)
