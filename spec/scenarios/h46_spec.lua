@@ -47,7 +47,9 @@ describe("H46", function()
             names = { "ann", "bob" }, seed = seed, with = { nakack = { retransmission = mode } },
           }
           g.sim:run "1s"
-          g.sim:drop { from = "ann", to = "bob", layer = "nakack", body = "2", times = 1 + seed % 2 }
+          g.sim:drop {
+            from = "ann", to = "bob", layer = "nakack", body = "2", times = 1 + seed % 2,
+          }
           four(g, packets)
           g.sim:run "1s"
           assert.equal("1 3 4", without(g.bodies.bob, "2"))
