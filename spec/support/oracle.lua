@@ -12,6 +12,9 @@
 --   view                     numbers rise; one id, one list; joined and left tell the difference
 --   rsvp                     a delivery was reported only after the callbacks had returned
 --
+-- When a connection's table is lost, its stream may go back or skip once, and what was sent before
+-- is owed no more.
+--
 -- Bodies shorter than their label are all alike, so a stream remembers bodies, not labels.
 
 local Oracle = {}
@@ -210,6 +213,14 @@ function Oracle:delivered(row, address)
   return false
 end
 
+-- The table of what `from` sends to `to` is lost, at either of them.
+function Oracle:on_table_loss(from, to)
+  for _, oob in ipairs { false, true } do
+    local stream = self:stream(from, to, oob)
+    stream.losses, stream.lost_at = (stream.losses or 0) + 1, #stream.sent
+  end
+end
+
 -- ---- the verdict --------------------------------------------------------------------------------
 
 -- Where the run breaks: for a person.
@@ -240,6 +251,13 @@ local function missing(rows, got, offset, owed)
   end
 end
 
+-- The row behind this one that was not refused.
+local function follower(stream, row)
+  local index = row.index + 1
+  while stream.sent[index] and stream.sent[index].refused do index = index + 1 end
+  return stream.sent[index]
+end
+
 function Oracle:check_regular(stream, member)
   local sender = self.members[stream.from]
   local got = member.got[stream.key] or { bodies = {} }
@@ -260,6 +278,35 @@ function Oracle:check_regular(stream, member)
   end
   self:complain("reliable: %s never got #%d of %s: %s (%d got, %d sent)", member.name, lost,
     stream.key, label(rows[lost].body), #got.bodies, #rows)
+end
+
+-- A stream whose table was lost: it goes on behind what came last, except once for each loss.
+function Oracle:check_broken(stream, member)
+  local sender = self.members[stream.from]
+  local got = member.got[stream.key] or { bodies = {} }
+  local at, jumps, before, seen = {}, 0, nil, {}
+  for _, row in ipairs(stream.sent) do at[row.body] = row end
+  for _, body in ipairs(got.bodies) do
+    local row = at[body]
+    if not row then
+      self:complain("fifo: %s got what is nothing that was sent of %s", member.name, stream.key)
+      return
+    end
+    if before and not stream.oob and follower(stream, before) ~= row then jumps = jumps + 1 end
+    before, seen[row] = row, true
+  end
+  if jumps > stream.losses then
+    self:complain("fifo: %s got %s with %d jumps for %d losses", member.name, stream.key, jumps,
+      stream.losses)
+  end
+  for index, row in ipairs(stream.sent) do
+    if index > stream.lost_at and not row.refused and not seen[row]
+      and staying(member, sender, row) and staying(sender, member, row) then
+      self:complain("reliable: %s never got #%d of %s, sent after its table was lost", member.name,
+        index, stream.key)
+      return
+    end
+  end
 end
 
 function Oracle:check_oob(stream, member)
@@ -287,7 +334,8 @@ function Oracle:check_streams()
   for _, stream in ipairs(self.streams) do
     for _, member in ipairs(self.order) do
       if not stream.to or stream.to == member.address then
-        local check = stream.oob and self.check_oob or self.check_regular
+        local check = stream.losses and self.check_broken
+          or stream.oob and self.check_oob or self.check_regular
         check(self, stream, member)
       end
     end

@@ -1,8 +1,8 @@
 -- soak: processes over real UDP on loopback; each receiver loses one message in ten.
 --
--- Each member multicasts numbered messages and sends others to each member, as fast as it can, while
--- its repair, of multicasts and of unicasts, is toggled from one way to the other.  Everything has to
--- arrive, in order, once.
+-- Each member multicasts numbered messages and sends others to each member, as fast as it can,
+-- while its repair, of multicasts and of unicasts, is toggled from one way to the other.
+-- Everything has to arrive, in order, once.
 --
 --     three members: 100 000 multicasts and 10 000 unicasts each, a toggle every 200 ms
 --     two and four members: for 30 s, a toggle every 100 ms

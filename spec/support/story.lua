@@ -59,7 +59,7 @@ function Story:draw(name)
   end
   local label = ("%s %s #%d"):format(name, message.to and "to one" or "to all", self.labels)
   local size = self:size()
-  if message.oob then size = math.max(size, #label) end
+  if message.oob or has.table_losses and message.to then size = math.max(size, #label) end
   message.body = body_of(label, size)
   return message, options
 end
@@ -231,6 +231,7 @@ local EMPTY = {
   frag = { "partials" },
   gms = { "joiners", "holds" },
   rsvp = { "pending", "owed", "lingering" },
+  settings = { "pending", "queued", "missing" },
 }
 
 function Story:check_empty(name)

@@ -20,6 +20,8 @@ local swarm = {}
 -- same with layers in Lua between them.
 swarm.stack = "spec/support/checked.lua"
 swarm.lua_stack = "spec/support/checked_lua.lua"
+-- Without those who could not bear that a connection's table is lost.
+swarm.losing_stack = "spec/support/checked_losing.lua"
 
 neap.layer "passing" {
   doc = "Takes every batch apart and passes every message on.",
@@ -64,8 +66,12 @@ local KINDS = {
   "loss", "duplicate", "reorder", "jitter", "pauses", "crashes", "rsvp", "toggles", "unicasts",
   "oob", "from_callbacks", "slow_callbacks", "big", "small_windows", "late_joins", "leaves",
   "quiet_loopback", "narrow", "cuts", "changes", "returns", "long_pauses", "small_packets",
-  "small_inboxes", "naps", "raises", "lua_layers", "odd_settings",
+  "small_inboxes", "naps", "raises", "lua_layers", "odd_settings", "group_changes", "expiries",
+  "table_losses",
 }
+
+-- What is so odd that it would hide other things if it were in every second story.
+local RARE = { table_losses = 0.15 }
 
 local function network(has, c)
   return {
@@ -83,9 +89,8 @@ end
 local function small_windows(with, c)
   with.nakack.window_bytes = c:pick { "20KB", "100KB", "500KB" }
   with.nakack.window_messages = c:pick { 16, 64, 1024 }
-  with.unicast = {
-    window_bytes = c:pick { "10KB", "100KB" }, window_messages = c:pick { 8, 64, 1024 },
-  }
+  with.unicast.window_bytes = c:pick { "10KB", "100KB" }
+  with.unicast.window_messages = c:pick { 8, 64, 1024 }
   with.mfc = { max_credits = c:pick { "10KB", "100KB", "1MB" } }
   with.ufc = { max_credits = c:pick { "10KB", "100KB", "1MB" } }
   with.frag = { frag_size = c:pick { "1KB", "8KB", "60KB" } }
@@ -108,6 +113,11 @@ local ODD = {
   { "unicast", "ack_threshold", { 1, 1000 } },
   { "unicast", "max_xmit_req_size", { 1, 10 } },
   { "unicast", "first_seqno", { "4294967290", "9223372036854775800" } },
+  { "unicast", "first_stamp", { 4294967290 } },
+  { "unicast", "stable_interval", { "10ms", "5s" } },
+  { "unicast", "sync_min_interval", { "20ms" } },
+  { "unicast", "early_max", { 0, 3 } },
+  { "unicast", "conn_expiry_timeout", { "500ms" } },
   { "unicast", "first_conn", { 32760 } },
   { "stable", "interval", { "200ms" } },
   { "stable", "max_bytes", { "2KB" } },
@@ -118,7 +128,7 @@ local ODD = {
   { "mfc", "min_threshold", { 0, 0.9 } },
   { "ufc", "min_threshold", { 0, 0.9 } },
   { "ufc", "max_block_time", { "100ms" } },
-  { "rsvp", "resend", { "beacon", "off" } },
+  { "rsvp", "resend", { "beacon", "payload", "off" } },
   { "rsvp", "resend_interval", { "100ms" } },
   { "ping", "linger", { "0ms", "200ms" } },
   { "fd_all", "interval", { "500ms" } },
@@ -136,6 +146,9 @@ end
 local function settings(has, c)
   local with = { fd_all = { timeout = "12s", interval = "2s" } }
   with.nakack = { retransmission = c:pick { "nak", "nak", "ack" } }
+  with.unicast = {
+    retransmission = c:pick { "ack", "ack", "nak" }, sync = c:pick { "timestamp", "handshake" },
+  }
   with.rsvp = { timeout = c:pick { "10s", "30s" } }
   if has.small_windows then small_windows(with, c) end
   if has.odd_settings then odd_settings(with, c) end
@@ -146,11 +159,12 @@ function swarm.plan(seed)
   local c = chance(seed)
   local plan = { seed = seed, has = {}, kinds = {} }
   for _, kind in ipairs(KINDS) do
-    plan.has[kind] = c:yes(0.5)
+    plan.has[kind] = c:yes(RARE[kind] or 0.5)
     if plan.has[kind] then plan.kinds[#plan.kinds + 1] = kind end
   end
   plan.count = c:between(2, 8)
-  plan.stack = plan.has.lua_layers and swarm.lua_stack or swarm.stack
+  plan.stack = plan.has.table_losses and swarm.losing_stack
+    or plan.has.lua_layers and swarm.lua_stack or swarm.stack
   plan.net = network(plan.has, c)
   plan.with = settings(plan.has, c)
   plan.trouble = 10                       -- seconds
@@ -175,7 +189,10 @@ local QUIET = 2
 local CALM = 120 -- seconds: detection of the last crash, two stability rounds, and some more
 
 local function disturb(story)
-  local kinds = { "pauses", "crashes", "leaves", "toggles", "cuts", "changes", "long_pauses" }
+  local kinds = {
+    "pauses", "crashes", "leaves", "toggles", "cuts", "changes", "long_pauses", "group_changes",
+    "expiries", "table_losses",
+  }
   for _, kind in ipairs(kinds) do
     if story.plan.has[kind] then
       story.sim:spawn(function()
@@ -200,7 +217,8 @@ function swarm.run(plan)
   local story = setmetatable({
     plan = plan, sim = sim, c = plan.chance, oracle = Oracle.new(), names = {}, channels = {},
     gone = {}, paused = {}, finished = {}, addresses = {}, codes = {}, labels = 0, got = 0,
-    waiting = 0, echoes = 300, crashed = 0, toggled = 0, troubles = 0, rejoined = 0, returned = {},
+    waiting = 0, echoes = 300, crashed = 0, toggled = 0, together_set = 0, tables_lost = 0,
+    troubles = 0, rejoined = 0, returned = {},
   }, Story)
   sim:set { capacity = net.capacity, mtu = net.mtu .. "B" }
   for index = 1, plan.count do story.names[index] = NAMES[index] end

@@ -61,7 +61,10 @@ local CHANGES = {
   ufc = { max_credits = { "10KB", "200KB", "4MB" } },
   frag = { frag_size = { "1KB", "20KB", "60KB" } },
   stable = { interval = { "1s", "20s" }, max_bytes = { "50KB", "2MB" } },
-  rsvp = { ack_on = { "completion", "delivery" }, resend_interval = { "500ms", "2s" } },
+  rsvp = {
+    ack_on = { "reception", "completion", "delivery" }, resend_interval = { "500ms", "2s" },
+    resend = { "auto", "beacon", "payload", "off" },
+  },
 }
 
 -- A live attribute of one member.
@@ -83,15 +86,74 @@ function trouble.leaves(story, name)
   story.channels[name]:leave()
 end
 
-function trouble.toggles(story, name)
-  local channel = story.channels[name]
-  if not channel:view() then return end
-  local mode = channel.stack.nakack.retransmission == "nak" and "ack" or "nak"
-  local ok, code = channel.stack:set { nakack = { retransmission = mode } }
-  story.toggled = story.toggled + (ok and 1 or 0)
+local function other_mode(layer) return layer.retransmission == "nak" and "ack" or "nak" end
+
+-- A set, of one member or of all; what it ends with when it does not succeed has to make sense.
+local function set(story, name, settings, options)
+  local ok, code, detail = story.channels[name].stack:set(settings, options)
   if not ok and code ~= "timeout" and not story.FAILURES[code] then
-    story.oracle:complain("toggle: %s got %s", name, tostring(code))
+    story.oracle:complain("set: %s got %s (%s)", name, tostring(code), tostring(detail))
   end
+  return ok
+end
+
+-- Multicasts, unicasts or both; sometimes the next one does not wait for the one before.
+function trouble.toggles(story, name)
+  local stack = story.channels[name].stack
+  if not story.channels[name]:view() then return end
+  local settings, which = {}, story.c:between(1, 3)
+  if which ~= 2 then settings.nakack = { retransmission = other_mode(stack.nakack) } end
+  if which ~= 1 then settings.unicast = { retransmission = other_mode(stack.unicast) } end
+  local function toggle()
+    if set(story, name, settings) then story.toggled = story.toggled + 1 end
+  end
+  if story.c:yes(0.3) then story.sim:spawn(toggle) else toggle() end
+end
+
+local TOGETHER = {
+  { "nakack", "retransmission", { "nak", "ack" } },
+  { "unicast", "retransmission", { "nak", "ack" } },
+  { "unicast", "sync", { "timestamp", "handshake" } },
+  { "stable", "interval", { "1s", "20s" } },
+  { "rsvp", "resend", { "auto", "beacon", "payload", "off" } },
+  { "nakack", "xmit_interval", { "100ms", "500ms" } },
+}
+
+-- The whole group sets one or two attributes, or none of it does.
+function trouble.group_changes(story, name)
+  if not story.channels[name]:view() then return end
+  local settings = {}
+  for _ = 1, story.c:between(1, 2) do
+    local layer, attribute, values = unpack(story.c:pick(TOGETHER))
+    settings[layer] = settings[layer] or {}
+    settings[layer][attribute] = story.c:pick(values)
+  end
+  if set(story, name, settings, { all = true }) then story.together_set = story.together_set + 1 end
+end
+
+-- Tables of unicast connections end by age: nobody may notice.
+function trouble.expiries(story, name)
+  local view = story.channels[name]:view()
+  if not view then return end
+  story.channels[name].stack.unicast:expire(story.c:pick(view.addresses))
+end
+
+-- They are lost, on either side, with all that was in them: what was under way comes twice or
+-- never, and everything from then on once and in order.
+function trouble.table_losses(story, name)
+  local channel = story.channels[name]
+  local view = channel:view()
+  if not view then return end
+  local other = story.c:pick(view.addresses)
+  if other == channel.address then return end
+  if story.c:yes(0.5) then
+    story.oracle:on_table_loss(other, channel.address)
+    channel.stack.unicast:forget(other)
+  else
+    story.oracle:on_table_loss(channel.address, other)
+    channel.stack.unicast:lose(other)
+  end
+  story.tables_lost = story.tables_lost + 1
 end
 
 return trouble
