@@ -22,6 +22,7 @@
 struct busy {
   struct busy *next;
   uint64_t seqno;
+  bool stored; /* it rose while a state was awaited: then it counts as soon as it is here */
 };
 
 struct peer {
@@ -41,6 +42,7 @@ struct check_stable {
   uint64_t busy, promises;           /* gauges */
   uint64_t watched, compared, freed; /* counters */
   struct promise *first;
+  bool awaits;                     /* a state is on its way to this member */
   const struct neap_layer *keeper; /* who frees, and shows how far */
   const struct neap_attr *shown;
   uint64_t low; /* what it showed last */
@@ -78,7 +80,7 @@ static void check_stable_up(struct neap_layer *layer, struct neap_batch *batch)
     struct peer *p = neap_peer_state(layer, m->from);
     struct busy *b = calloc(1, sizeof *b);
     NEAP_ASSERT(b);
-    *b = (struct busy){p->busy, m->seqno};
+    *b = (struct busy){p->busy, m->seqno, c->awaits};
     p->busy = b;
     c->busy++;
     c->watched++;
@@ -178,10 +180,19 @@ static void look(
   c->compared++;
   promised(c, there->layer, row->peer, row->delivered);
   for (const struct busy *b = p ? p->busy : NULL; b; b = b->next)
-    if (b->seqno <= row->delivered)
+    if (!b->stored && b->seqno <= row->delivered)
       neap_judge_complain(&c->layer, "%s's #%llu is called stable, and %s is busy with #%llu",
         neap_peer_text(row->peer, who), (unsigned long long)row->delivered,
         neap_peer_text(neap_self(there->layer), busy), (unsigned long long)b->seqno);
+}
+
+/* What waits for a state is reported as stored (protocols 1), what is with the application too. */
+static void awaits(struct check_stable *c)
+{
+  struct peer *p;
+  c->awaits = true;
+  neap_each_peer (&c->layer, p)
+    for (struct busy *b = p->busy; b; b = b->next) b->stored = true;
 }
 
 static enum neap_verdict check_stable_event(
@@ -192,6 +203,9 @@ static enum neap_verdict check_stable_event(
     done(c, event);
     return NEAP_STOP;
   }
+  if (event->kind == NEAP_EVENT_DIGEST_OVERWRITE && event->flag) awaits(c);
+  if (event->kind == NEAP_EVENT_DIGEST_COMMIT || event->kind == NEAP_EVENT_DIGEST_ABORT)
+    c->awaits = false;
   if (event->kind == NEAP_EVENT_HOLD) take_promise(c, event);
   if (event->kind == NEAP_EVENT_RELEASE) drop_promise(c, event->origin, event->number);
   if (event->kind != NEAP_EVENT_STABLE || up) return NEAP_PASS;

@@ -190,6 +190,9 @@ static struct neap_msg *join(struct frag *f, struct partial *t)
   neap_slab_free(world, slab); /* The message holds it now. */
   if (whole) {
     whole->seqno = t->zero->seqno;
+    /* It came again if all of it did. */
+    whole->marks &= (uint8_t)~NEAP_REPLAYED;
+    whole->marks |= t->last->marks & NEAP_REPLAYED;
     if (NEAP_IS_MUTANT(421)) frag_pieces_free(f, t);
     whole->origin = t->last; /* Freed with it, receipts and all. */
     t->last = t->zero = NULL;
@@ -285,6 +288,7 @@ static enum neap_verdict frag_event(struct neap_layer *layer, struct neap_event 
   struct frag *f = (struct frag *)layer;
   (void)up;
   if (event->kind == NEAP_EVENT_VIEW) frag_view(f);
+  if (event->kind == NEAP_EVENT_REWOUND) frag_rewound(f);
   if (event->kind != NEAP_EVENT_SENT && event->kind != NEAP_EVENT_STORED) return NEAP_PASS;
   const struct neap_frag_head *head = neap_frag_head_get(event->msg, layer);
   if (!head) return NEAP_PASS;

@@ -121,6 +121,8 @@ static const struct neap_attr gms_attrs[] = {
     .doc = "Multicasts of members that left with a view before they could rise; dropped."},
   {NEAP_COUNTER, "early_dropped", AT(early_dropped), "messages",
     .doc = "Unreliable ones beyond 1024 that came while a view waited for names."},
+  {NEAP_COUNTER, "replayed", AT(replayed), "messages",
+    .doc = "Came again because a stream was set back for a state; without effect."},
   {NEAP_COUNTER, "malformed", AT(malformed), "messages", .doc = "Unreadable or senseless."},
   {NEAP_END},
 };
@@ -275,7 +277,9 @@ static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
       continue;
     }
     gms_rise(g, &out); /* A view goes up behind what came before it. */
-    if (head)
+    if (m->marks & NEAP_REPLAYED)
+      g->replayed++; /* A stream was set back: that is the application's business. */
+    else if (head)
       take(g, m, head);
     else if (own->type == NEAP_GMS_EXCLUDED)
       gms_excluded(g, m, own);
@@ -294,6 +298,7 @@ static enum neap_verdict gms_event(struct neap_layer *layer, struct neap_event *
   if (!up) {
     if (event->kind == NEAP_EVENT_CONNECT) gms_connect(g);
     if (event->kind == NEAP_EVENT_LEAVE) gms_leave(g);
+    if (event->kind == NEAP_EVENT_VIEW_WANTED) gms_ask_view(g, event->peer);
     if (event->kind != NEAP_EVENT_SYNCED) return NEAP_PASS;
     gms_synced(g, event);
     return NEAP_STOP;
@@ -310,6 +315,9 @@ static enum neap_verdict gms_event(struct neap_layer *layer, struct neap_event *
     return NEAP_PASS;
   case NEAP_EVENT_NAMED:
     gms_named(g);
+    return NEAP_PASS;
+  case NEAP_EVENT_REWOUND:
+    gms_names_flush(g); /* What waits is of before. */
     return NEAP_PASS;
   default:
     return NEAP_PASS;

@@ -62,6 +62,8 @@ void frag_partial_free(struct frag *f, struct partial *t);
 void frag_abandon(struct frag *f, struct partial *t);
 /* A view went by: multicasts of those that left end, their unicasts may go on. */
 void frag_view(struct frag *f);
+/* Streams were set back: their pieces come again, and these would be released too early. */
+void frag_rewound(struct frag *f);
 neap_fire frag_departed;
 
 #endif

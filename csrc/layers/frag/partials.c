@@ -121,6 +121,12 @@ void frag_view(struct frag *f)
   }
 }
 
+void frag_rewound(struct frag *f)
+{
+  struct peer *p;
+  neap_each_peer (&f->layer, p) abandon_kinds(f, p, false);
+}
+
 void frag_departed(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct frag *f = (struct frag *)layer;

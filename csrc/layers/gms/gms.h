@@ -78,7 +78,7 @@ struct gms {
   /* counters */
   uint64_t views, joins, leaves, exclusions, requests, retries, views_sent, deltas_sent;
   uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
-  uint64_t malformed, unnamed, outside, early_dropped, searches_alone, takeovers;
+  uint64_t malformed, replayed, unnamed, outside, early_dropped, searches_alone, takeovers;
   uint64_t installs;
 
   uint8_t state;  /* enum gms_state */
@@ -201,6 +201,8 @@ void gms_left(struct gms *g);
 /* ---- view.c ---- */
 
 void gms_view_msg(struct gms *g, struct neap_msg *m);
+/* "Show me your view, unless it is this one." */
+void gms_ask_view(struct gms *g, struct neap_peer *to);
 void gms_get_view(struct gms *g, struct neap_msg *m);
 void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_head *head);
 /* Takes over one reference.  `digest` (not counted for) may be NULL. */

@@ -75,9 +75,9 @@ void gms_send_view(struct gms *g, struct neap_peer *to)
   gms_send(g, m);
 }
 
-/* "Show me your view, unless it is this one." */
-static void ask_view(struct gms *g, struct neap_peer *to)
+void gms_ask_view(struct gms *g, struct neap_peer *to)
 {
+  if (!gms_view(g) || to->self) return;
   uint8_t bytes[64];
   struct neap_writer w = {bytes, bytes + sizeof bytes, false};
   neap_write_u8(&w, 1);
@@ -164,7 +164,7 @@ void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_h
     return;
   }
   if (!has_authority(g, &head->creator, head->number)) {
-    ask_view(g, m->from); /* It may still be that most of us went on without us. */
+    gms_ask_view(g, m->from); /* It may still be that most of us went on without us. */
     return;
   }
   gms_rejoin(g, "excluded, says %s", neap_peer_text(m->from, name));
@@ -275,7 +275,7 @@ static struct neap_view *read_view(
     if (delta.number > gms_view(g)->number &&
         neap_view_compare(gms_view(g), delta.old_number, &delta.old_creator) != 0) {
       g->unknown_reference++;
-      ask_view(g, m->from);
+      gms_ask_view(g, m->from);
       return NULL;
     }
     if (delta.number <= gms_view(g)->number) { /* Its members do not matter, only whose it is. */
@@ -422,7 +422,7 @@ void gms_watch_step(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct gms *g = (struct gms *)layer;
   struct neap_peer *acting = gms_acting(g);
-  if (acting) ask_view(g, acting);
+  if (acting) gms_ask_view(g, acting);
   g->watch_pause = g->watch_pause * 2 < WATCH_MAX ? g->watch_pause * 2 : WATCH_MAX;
   neap_timer_start(layer, timer, g->watch_pause);
 }
