@@ -16,6 +16,7 @@ local LONG = {}
 local ALLOCATES = {
   ["csrc/layers/check_rsvp.c"] = "a checker",
   ["csrc/layers/check_stable.c"] = "a checker",
+  ["csrc/layers/check_state.c"] = "a checker",
   ["csrc/layers/chosen/held.c"] = "in open, and when its size is set",
   ["csrc/layers/frag.c"] = "once, in open",
   ["csrc/layers/rsvp/requests.c"] = "for each synchronous send, with its targets",

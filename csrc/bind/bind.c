@@ -57,6 +57,7 @@ NEAP_EXPORT int luaopen_neap_core(lua_State *L)
   luaL_setfuncs(L, neap_bind_sim_functions, 0);
   luaL_setfuncs(L, neap_bind_line_functions, 0);
   luaL_setfuncs(L, neap_bind_loop_functions, 0);
+  luaL_setfuncs(L, neap_bind_state_functions, 0);
   neap_bind_world_open(L);
   return 1;
 }

@@ -18,6 +18,7 @@ static const char *const reserved[] = {
   "undo",
   "layers",
   "metrics",
+  "journal",
   "applied",
   "insert",
   "remove",

@@ -40,9 +40,11 @@ enum neap_state_word {
   NEAP_STATE_DROP,     /* do: give it up */
   NEAP_STATE_TOOK,     /* do: this many bytes of parts (time) are done with, in all */
   NEAP_STATE_SET,      /* do: the application has the state */
-  NEAP_STATE_BEGIN,    /* told: what rose before is to be done with, then parts come, of peer */
+  NEAP_STATE_BEGIN,    /* told: what rose before is to be done with, then parts come, of peer;
+                        * digest: what the state contains */
   NEAP_STATE_PIECE,    /* told: the next part (msg); time: bytes of the whole, 0 not known */
-  NEAP_STATE_WHOLE,    /* told: that was all, nothing can go wrong any more; answered by SET */
+  NEAP_STATE_WHOLE,    /* told: that was all, nothing can go wrong any more; answered by SET;
+                        * digest: what it may contain */
   NEAP_STATE_BROKEN,   /* told: forget the parts; it begins again, or fails */
   NEAP_STATE_FAILED,   /* told: code and text */
   NEAP_STATE_ASKED,    /* told: peer wants the state; answered by READ or REFUSE */

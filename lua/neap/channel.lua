@@ -11,6 +11,7 @@ local Receiving = require "neap.receiving"
 local Sending = require "neap.sending"
 local Stack = require "neap.attrs"
 local changes = require "neap.changes"
+local State = require "neap.state"
 local core = require "neap.core"
 local ffi = require "ffi"
 local keys = require "neap.keys"
@@ -52,6 +53,7 @@ local function check_handler(event, handler)
     not (event == "state" and type(handler) == "table") then
     mistake.raise("on(\"%s\", f) takes a function, not a %s", event, type(handler))
   end
+  if event == "state" then State.check_handler(handler) end
 end
 
 local function check_options(options)
@@ -104,6 +106,7 @@ function Channel.open(world, cluster, options)
     views = {}, peers = {}, by_address = {}, tickets = {}, joiners = {}, leavers = {},
   }
   channel[own].sending, channel[own].receiving = Sending.new(channel), Receiving.new(channel)
+  channel[own].state = State.new(channel)
   channel.stack = Stack.new(channel)
   refresh_address(channel)
   world.channels[id], world.open, world.last_id = channel, world.open + 1, id
@@ -163,9 +166,9 @@ function methods:flush_sent(options)
   return inside_of(self, "flush_sent").sending:flush(options)
 end
 
-function methods:get_state()
-  if inside_of(self, "get_state").closed then return nil, "closed" end
-  return nil, "refused", "the stack has no layer that transfers state"
+-- Gets the state of the group from another member; the handler for "state" is given it.
+function methods:get_state(options)
+  return inside_of(self, "get_state").state:get(options)
 end
 
 -- First what was sent before is waited for, as far as the stack can tell and time allows.
@@ -314,6 +317,14 @@ notes[NOTE.ROOM] = function(channel, note)
   inside.world:start(function() inside.receiving:call(handler, to) end)
 end
 
+notes[NOTE.STATE] = function(channel, note)
+  channel[own].state:on_note(note)
+end
+
+notes[NOTE.DRAIN] = function(channel, note)
+  channel[own].state:on_drain(note.number)
+end
+
 -- Excluded: the stack starts over under a new address, and so do the senders' workers.
 notes[NOTE.REJOIN] = function(channel)
   channel[own].receiving:retire()
@@ -321,6 +332,7 @@ notes[NOTE.REJOIN] = function(channel)
   channel[own].peers, channel[own].by_address = {}, {}
   channel[own].sending:reset "reset"
   changes.reset(channel, "reset")
+  channel[own].state:reset "reset"
   refresh_address(channel)
 end
 
@@ -339,6 +351,7 @@ function Channel:on_layer_failure(text)
   local inside = self[own]
   inside.broken = text
   inside.sending:reset("closed", text)
+  inside.state:reset("closed", text)
   wake_all(inside.joiners, nil, "closed", text)
   wake_all(inside.leavers, nil, "closed", text)
   inside.receiving:report(text)
@@ -355,6 +368,7 @@ function Channel:shut()
   inside.world.open = inside.world.open - 1
   inside.receiving:retire()
   inside.sending:reset "closed"
+  inside.state:reset "closed"
   wake_all(inside.joiners, nil, "closed", inside.failure and inside.failure[2])
   wake_all(inside.leavers, true)
   changes.reset(self, "closed")

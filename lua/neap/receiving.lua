@@ -56,14 +56,25 @@ local function number(self)
   return self.calls
 end
 
+-- A callback has returned: whoever waits for that goes on.
+local function finished(worker)
+  worker.finished = worker.taken
+  local watch = worker.watch
+  if not watch or worker.finished < watch.target then return end
+  worker.watch = nil
+  watch.waiter.wake(true)
+end
+
 local function one(self, worker, handler)
   local m = C.neap_bind_hand_take(worker.hand, worker.slot)
   if m == nil then return false end
+  worker.taken = worker.taken + 1
   local box = message.box(m)
   worker.from_self, worker.call = m.from.self, number(self)
   local ok, text = xpcall(handler, mistake.traceback, box)
   box.m = nil
   C.neap_bind_hand_done(worker.hand)
+  finished(worker)
   if not ok then self:report(text) end
   return true
 end
@@ -79,10 +90,12 @@ local function many(self, worker, handler)
     boxes[#boxes + 1], list[#list + 1] = box, box
   end
   if #boxes == 0 then return false end
+  worker.taken = worker.taken + #boxes
   worker.call = number(self)
   local ok, text = xpcall(handler, mistake.traceback, list)
   for index = 1, #boxes do boxes[index].m = nil end
   C.neap_bind_hand_done(worker.hand)
+  finished(worker)
   if not ok then self:report(text) end
   return true
 end
@@ -114,7 +127,8 @@ end
 local function worker_of(self, slot)
   local worker = self.workers[slot]
   if not worker then
-    worker = { slot = slot, hand = C.neap_bind_hand_new(self.inside.pointer) }
+    worker = { slot = slot, hand = C.neap_bind_hand_new(self.inside.pointer), taken = 0,
+      finished = 0 }
     worker.co = coroutine.create(function() return work(self, worker) end)
     self.by_coroutine[worker.co] = worker
     self.workers[slot], self.top = worker, math.max(self.top, slot)
@@ -144,6 +158,39 @@ function Receiving:serve_waiting()
   end
 end
 
+-- How far each worker has to get until what may be handed out now is done with; nil: nobody takes
+-- it.
+local function targets_of(self)
+  local slot, targets = ffi.new "uint32_t[1]", {}
+  for at = 0, self.top do
+    local worker = self.workers[at]
+    if worker and worker.busy then targets[at] = worker.taken end
+  end
+  while true do
+    local inbox = C.neap_bind_waiting(self.inside.pointer, slot)
+    if inbox == nil then return targets end
+    if not (self.handlers.message or self.handlers.batch) then return end
+    local worker = worker_of(self, inbox.peer.slot)
+    targets[inbox.peer.slot] = worker.taken + inbox.allowed
+  end
+end
+
+-- Waits until callbacks are done with everything that may be handed out now; false when there is
+-- nobody to take it, or the stack is gone.
+function Receiving:drained()
+  local targets = not self.inside.closed and targets_of(self)
+  if not targets then return false end
+  for at = 0, self.top do
+    local worker, target = self.workers[at], targets[at] or 0
+    while worker and worker.finished < target and not worker.retired do
+      worker.watch = worker.watch or { target = target, waiter = self.world:waiter() }
+      worker.watch.target = math.max(target, worker.watch.target)
+      self.world:wait(worker.watch.waiter)
+    end
+  end
+  return not self.inside.closed
+end
+
 -- The stack is gone, or starts over: its senders' workers end, busy ones when their callback
 -- returns.
 function Receiving:retire()
@@ -151,6 +198,7 @@ function Receiving:retire()
     local worker = self.workers[slot]
     if worker then
       worker.retired = true
+      if worker.watch then worker.watch.waiter.wake(false) end
       if not worker.busy then C.neap_bind_hand_free(worker.hand) end
     end
   end

@@ -83,7 +83,7 @@ end
 
 local function journal_of(channel)
   local lines = {}
-  for _, entry in ipairs(channel.stack:applied()) do
+  for _, entry in ipairs(channel.stack:journal()) do
     for _, row in ipairs(entry) do lines[#lines + 1] = row.layer .. "." .. row.name end
   end
   return table.concat(lines, " ")

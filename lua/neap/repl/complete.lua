@@ -5,7 +5,7 @@ local keys = require "neap.keys"
 
 local keys_of_methods = { "send", "on", "view", "leave", "close", "flush_sent", "stack", "name",
   "address" }
-local stack_methods = { "set", "undo", "layers", "metrics", "applied" }
+local stack_methods = { "set", "undo", "layers", "metrics", "journal", "applied" }
 
 local complete = {}
 
