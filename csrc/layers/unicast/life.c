@@ -191,15 +191,18 @@ void neap_unicast_begin(
     u->bad++;
     start.base = start.conn;
   }
-  bool same = in->open && in->conn == start.conn;
+  bool same = in->open && in->conn == start.conn, fresh = false;
   if (in->open && neap_conn_within(start.base, start.conn, in->conn) && !NEAP_IS_MUTANT(415)) {
     in->conn = start.conn; /* A handshake gave this window another id, or it is the same. */
     in->base = start.base;
     if (neap_after(start.at, in->window.hd)) move_in(u, p, start.at);
   } else {
+    fresh = true;
     open_in(u, p, &start);
   }
   neap_unicast_adopt(u, p, start.epoch, start.mode);
+  /* A sender in nak mode wants to be sure that somebody is there. */
+  if (fresh && in->mode == NEAP_UNI_NAK_MODE) in->report_at = in->window.hd + 1;
   neap_unicast_release(u, p, in->window.hd, up);
   /* While a handshake is on its way only that is an answer to it. */
   if (!same || (in->syncing && !in->nonce)) neap_unicast_drain(u, p, up);
