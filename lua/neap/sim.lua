@@ -71,7 +71,7 @@ function Sim.new(options)
     self.names = (self.names or 0) + 1
     return "m" .. self.names
   end
-  local sim = setmetatable({ handle = handle, world = world, seed = seed }, Sim)
+  local sim = setmetatable({ handle = handle, world = world, seed = seed, hosts = {} }, Sim)
   sim:set(settings)
   return sim
 end
@@ -80,7 +80,9 @@ end
 
 -- The channel, at once; it joins as time runs.
 function Sim:join(cluster, options)
-  return Channel.open(self.world, cluster, options)
+  local channel, code, detail = Channel.open(self.world, cluster, options)
+  if channel then table.insert(self.hosts, channel.name) end
+  return channel, code, detail
 end
 
 local function code_of(code)
@@ -115,6 +117,27 @@ end
 
 -- ---- the network --------------------------------------------------------------------------------
 
+-- What to say of names that nobody has had so far: a slip, or somebody who will join.  Or nil.
+local function strangers(sim, names)
+  local known, lines = " " .. table.concat(sim.hosts, " ") .. " ", {}
+  for _, name in ipairs(names) do
+    if not known:find(" " .. name .. " ", 1, true) then
+      lines[#lines + 1] = ("nobody is called '%s' so far%s: it holds when one joins")
+        :format(name, nearest(name, sim.hosts))
+    end
+  end
+  return lines[1] and table.concat(lines, "\n") or nil
+end
+
+-- Names in a table, in this order.
+local function ends_of(options)
+  local names = {}
+  for _, key in ipairs { "from", "to" } do
+    if type(options[key]) == "string" then names[#names + 1] = options[key] end
+  end
+  return names
+end
+
 local function rule(sim, act, what, options)
   if type(options) ~= "table" then
     mistake.raise("%s takes a table: { from = \"ann\", to = \"bob\" }", what)
@@ -128,9 +151,10 @@ local function rule(sim, act, what, options)
   end
   local id, problem = core.sim_rule(sim.handle, act, rows)
   if not id then mistake.raise("%s: %s", what, problem) end
-  return id
+  return id, strangers(sim, ends_of(options))
 end
 
+-- What drop, delay or duplicate gave; and, as all below, a note on names that nobody has.
 function Sim:drop(options) return rule(self, DROP, "drop", options) end
 function Sim:delay(options) return rule(self, DELAY, "delay", options) end
 function Sim:duplicate(options) return rule(self, DUPLICATE, "duplicate", options) end
@@ -152,7 +176,7 @@ function Sim:clear(id) return core.sim_clear(self.handle, rule_id(id, "clear")) 
 
 -- Members of different groups no longer hear each other: partition({ "ann" }, { "bob", "cho" }).
 function Sim:partition(...)
-  local rows = {}
+  local rows, named = {}, {}
   for group = 1, select("#", ...) do
     local names = select(group, ...)
     if type(names) ~= "table" then
@@ -160,16 +184,20 @@ function Sim:partition(...)
     end
     for _, name in ipairs(names) do
       rows[#rows + 1], rows[#rows + 2] = member(name, "partition"), group
+      named[#named + 1] = rows[#rows - 1]
     end
   end
   core.sim_partition(self.handle, rows)
+  return true, strangers(self, named)
 end
 
 function Sim:cut(options)
   if type(options) ~= "table" or options.from == nil or options.to == nil then
     mistake.raise("cut takes both ends: { from = \"ann\", to = \"bob\" }")
   end
-  core.sim_cut(self.handle, member(options.from, "cut"), member(options.to, "cut"))
+  local from, to = member(options.from, "cut"), member(options.to, "cut")
+  core.sim_cut(self.handle, from, to)
+  return true, strangers(self, { from, to })
 end
 
 function Sim:heal() core.sim_heal(self.handle) end
@@ -184,6 +212,7 @@ function Sim:inject(options)
   local to = given.to ~= nil and member(given.to, "inject") or nil
   local place, problem = core.sim_inject(self.handle, given.from, to, given.bytes)
   if not place then mistake.raise("inject: %s", problem) end
+  table.insert(self.hosts, given.from)
   return place
 end
 

@@ -232,6 +232,24 @@ describe("a sim's network", function()
     fails("drop takes a table", sim.drop, sim, "ann")
   end)
 
+  it("says when nobody has the name that a rule or a cut is about", function()
+    local function note(ok, text)
+      assert.is_truthy(ok)
+      return text
+    end
+    assert.is_nil(note(sim:drop { from = "ann", to = "bob", times = 1 }))
+    local text = note(sim:drop { from = "anne", times = 1 })
+    assert.equal("nobody is called 'anne' so far (did you mean 'ann'?): it holds when one joins",
+      text)
+    assert.matches("'zoe' so far: it holds", note(sim:delay { to = "zoe", by = "1ms" }))
+    assert.matches("'zoe' so far", note(sim:cut { from = "ann", to = "zoe" }))
+    assert.is_nil(note(sim:cut { from = m.ann, to = "bob" }))
+    local both = note(sim:partition({ "ann", "bop" }, { "bob", "chox" }))
+    assert.matches("'bop' so far %(did you mean 'bob'%?%).*\nnobody is called 'chox'", both)
+    assert.is_nil(note(sim:partition({ "ann" }, { "bob" })))
+    sim:heal()
+  end)
+
   it("falls into parts and heals", function()
     sim:run "1ms"
     sim:partition({ "ann" }, { "bob", "cho" })
