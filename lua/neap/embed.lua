@@ -92,8 +92,8 @@ end
 -- A ticket, which ends as "done": missing says who did not answer, or why it was refused.
 function embed.set_all(id, path, value)
   local _, name = place(id, path)
-  local ok, asked, why = members[id].stack:set(
-    { [path:match "^[%w_]+"] = { [name] = tonumber(value) or value } }, { all = true, wait = false })
+  local shape = { [path:match "^[%w_]+"] = { [name] = tonumber(value) or value } }
+  local ok, asked, why = members[id].stack:set(shape, { all = true, wait = false })
   if not ok then return nil, asked, why end
   tickets = tickets % 2147483646 + 1
   local ticket = tickets

@@ -261,7 +261,8 @@ describe("a stack", function()
 
   it("lists its layers, top first", function()
     assert.equal(
-      "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping udp", table.concat(m.ann.stack:layers(), " "))
+      "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping udp",
+      table.concat(m.ann.stack:layers(), " "))
     assert.equal("stack lan: " .. table.concat(m.ann.stack:layers(), " "), tostring(m.ann.stack))
   end)
 

@@ -1,6 +1,7 @@
 -- neap help [WORD]: a layer, an attribute (nakack.xmit_interval, or xmit_interval of all layers), a
 -- promise, a stack or a command.
 
+local LIVE = require("neap.changes").LIVE
 local nearest = require "neap.nearest"
 local reference = require "neap.reference"
 
@@ -38,9 +39,6 @@ function help.layer(layer)
   if #rows > 0 then out[#out + 1] = "\n" .. columns(rows) end
   return table.concat(out, "\n")
 end
-
-local LIVE = { now = "at its next use", tick = "at the layer's next round",
-  timer = "its timer starts anew at once" }
 
 function help.attribute(layer, attr)
   local out = { ("%s.%s - %s"):format(layer.name, attr.name, attr.doc) }
