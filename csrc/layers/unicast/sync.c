@@ -44,12 +44,13 @@ void neap_unicast_early(struct unicast *u, struct peer *p, struct neap_msg *m)
   struct in *in = &p->in;
   if (in->early.count >= u->early_max || u->early >= EARLY_PEERS * u->early_max) {
     u->early_dropped++;
+    in->syncing = true; /* It is not kept, and asked for all the same. */
     neap_msg_free(m);
   } else {
     u->early++;
     neap_put(&in->early, m);
   }
-  if (in->early.first) plan(u, p, u->gap_delay);
+  plan(u, p, u->gap_delay);
 }
 
 static void ask_by_handshake(struct unicast *u, struct peer *p)

@@ -63,6 +63,22 @@ for _, kind in ipairs(KINDS) do
       nothing_left(g)
     end)
 
+    it("is asked for even if nothing that comes early is kept", function()
+      group.each_seed(20, function(seed)
+        local g = new(kind, { seed = seed, loss = 0.1, with = { unicast = { early_max = 0 } } })
+        say(g, "ann", "bob", 1, 3)
+        g.sim:settle()
+        g.bodies.bob = {}
+        g.bob:on("message", function(msg) table.insert(g.bodies.bob, msg.body) end)
+        unicast(g, "bob"):forget "ann"
+        say(g, "ann", "bob", 1, 10)
+        g.sim:settle()
+        assert.equal(COUNTED, g:got "bob")
+        nothing_left(g)
+        g.sim:close()
+      end)
+    end)
+
     it("asks once per interval, whatever comes, and each question moves one message", function()
       local g = new(kind, { with = { unicast = { sync_min_interval = "500ms" } } })
       say(g, "ann", "bob", 1, 3)
