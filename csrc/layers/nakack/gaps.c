@@ -7,7 +7,7 @@
  *
  * A hole may be a message that was overtaken: the first request waits for gap_delay and a random
  * part that grows with the group.  The next ones wait for two round trips at least, then longer and
- * longer.  gap_delay = "tick" is the rule of the reference instead: each xmit_interval everything
+ * longer; what was asked for at one time is a round, which is repeated for itself.  gap_delay = "tick" is the rule of the reference instead: each xmit_interval everything
  * that was missing at the tick before is asked for.
  *
  * A request lists seqnos (core/seqnos.h); it goes to the sender, which answers (resend.c) or says
@@ -119,13 +119,58 @@ static uint64_t repeat_delay(const struct nakack *n, const struct stream *s)
   return nakack_least(delay << s->eager, n->xmit_interval);
 }
 
+/* Holes in from .. to are asked for now.  Where there are too many rounds it joins the last one. */
+static void round_add(struct nakack *n, struct stream *s, struct round r)
+{
+  r.due = neap_now(&n->layer) + r.pause;
+  if (s->round_count == NAKACK_ROUNDS) {
+    const struct round *last = &s->rounds[--s->round_count];
+    if (nakack_after(r.from, last->from)) r.from = last->from;
+    r.to = nakack_most(r.to, last->to);
+    r.due = nakack_least(r.due, last->due);
+    r.count += last->count;
+  }
+  s->rounds[s->round_count++] = r;
+}
+
+/* Answers are lost like anything else where there is not enough room on the way.  Asked for all at
+ * once they would take it from each other for good: half as many next time if less than half of
+ * them came, twice as many if all did. */
+static void adapt(struct stream *s, uint32_t hoped, uint32_t came)
+{
+  if (came < hoped / 2)
+    s->most = s->most > 1 ? s->most / 2 : 1;
+  else if (came >= hoped && s->most < NAKACK_OPEN)
+    s->most *= 2;
+}
+
+/* The round that is due first; those of which everything has come are over. */
+static struct round *round_next(struct stream *s)
+{
+  struct round *first = NULL;
+  for (uint32_t i = 0; i < s->round_count; i++) {
+    struct round *r = &s->rounds[i];
+    if (!neap_window_missing(&s->win, r->from, r->to)) {
+      if (r->count) adapt(s, r->count, r->count);
+      s->rounds[i--] = s->rounds[--s->round_count];
+    } else if (!first || r->due < first->due) {
+      first = r;
+    }
+  }
+  return first;
+}
+
 static void repeat_later(struct nakack *n, struct stream *s)
 {
-  s->again_to = s->asked;
-  s->hoped = s->open;
-  s->came = 0;
-  s->twice = false;
-  neap_timer_start(&n->layer, &s->again, s->pause);
+  uint64_t now = neap_now(&n->layer);
+  const struct round *r = round_next(s);
+  if (r) neap_timer_start(&n->layer, &s->again, r->due > now ? r->due - now : 0);
+}
+
+static void rounds_end(struct stream *s)
+{
+  s->round_count = s->open = 0;
+  neap_timer_stop(&s->again);
 }
 
 /* Of what is missing, the part that there would be room for. */
@@ -147,7 +192,9 @@ void nakack_watch(struct nakack *n, struct stream *s, bool soon)
     s->seen = reach;
     neap_timer_sooner(&n->layer, &s->gap, first_delay(n, s, soon));
   } else if (!s->again.armed && !s->gap.armed) {
-    s->pause = repeat_delay(n, s);
+    struct round r = {
+      s->win.hd + 1, nakack_most(s->asked, s->win.hd + 1), repeat_delay(n, s), 0, 0};
+    if (!round_next(s)) round_add(n, s, r);
     repeat_later(n, s);
   }
 }
@@ -191,7 +238,7 @@ void nakack_moved(struct nakack *n, struct stream *s)
     return;
   }
   neap_timer_stop(&s->gap);
-  neap_timer_stop(&s->again);
+  rounds_end(s);
 }
 
 /* ---- rounds ---- */
@@ -206,7 +253,7 @@ static void probe(struct nakack *n, struct stream *s, uint64_t seqno)
 
 static void tick(struct nakack *n, struct stream *s)
 {
-  s->open = 0; /* Each tick asks for all anew. */
+  rounds_end(s); /* Each tick asks for all anew. */
   if (nakack_after(s->seen, s->win.hd)) ask(n, s, s->win.hd + 1, s->seen);
   s->seen = in_reach(n, s);
 }
@@ -216,11 +263,12 @@ static void first_round(struct nakack *n, struct stream *s)
   uint64_t from = nakack_after(s->asked, s->win.hd) ? s->asked + 1 : s->win.hd + 1;
   if (nakack_after(from, s->seen)) return;
   uint64_t first = neap_window_missing(&s->win, from, s->seen);
-  if (!s->again.armed) s->open = 0;
+  if (!s->again.armed) rounds_end(s);
+  uint32_t before = s->open;
   s->asked = ask(n, s, from, s->seen);
-  if (!first || s->again.armed) return;
+  if (!first) return;
   probe(n, s, first);
-  s->pause = repeat_delay(n, s);
+  round_add(n, s, (struct round){from, s->asked, repeat_delay(n, s), 0, s->open - before});
   repeat_later(n, s);
 }
 
@@ -235,39 +283,49 @@ void nakack_gap_fire(struct neap_layer *layer, struct neap_timer *timer)
   nakack_watch(n, s, false);
 }
 
-/* Answers are lost like anything else where there is not enough room on the way.  Asked for all at
- * once they would take it from each other for good: half as many next time if less than half of
- * them came, twice as many if all did. */
-static void adapt(struct stream *s)
+/* The round trip is known: what would have waited longer waits for two of them. */
+static void hurry(struct nakack *n, struct stream *s)
 {
-  if (s->came < s->hoped / 2)
-    s->most = s->most > 1 ? s->most / 2 : 1;
-  else if (s->came >= s->hoped && s->most < NAKACK_OPEN)
-    s->most *= 2;
+  uint64_t pause = repeat_delay(n, s);
+  for (uint32_t i = 0; i < s->round_count; i++)
+    s->rounds[i].due = nakack_least(s->rounds[i].due, neap_now(&n->layer) + pause);
+  repeat_later(n, s);
+}
+
+/* What is missing of a round is asked for again, as a round of its own; what that does not cover
+ * waits for another.  Longer and longer while nothing comes. */
+static void repeat(struct nakack *n, struct stream *s, struct round r)
+{
+  uint64_t end = r.to;
+  r.from = nakack_most(r.from, s->win.hd + 1);
+  uint32_t missing = missing_in(s, r.from, &end, NAKACK_OPEN);
+  uint32_t came = r.count > missing ? r.count - missing : 0;
+  if (r.count) adapt(s, r.count, came);
+  r.pause = r.count && !came ? nakack_least(2 * r.pause, n->xmit_interval) : repeat_delay(n, s);
+  s->open -= s->open < missing ? s->open : missing;
+  /* An answer could be to either request. */
+  if (!nakack_after(s->probe, r.to) && !nakack_after(r.from, s->probe)) s->probe_at = 0;
+  uint32_t before = s->open;
+  uint64_t last = ask(n, s, r.from, r.to);
+  if (nakack_after(r.to, last)) round_add(n, s, (struct round){last + 1, r.to, r.pause, 0, 0});
+  r.to = last;
+  r.count = s->open - before;
+  if (r.count) round_add(n, s, r);
 }
 
 void nakack_again_fire(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct nakack *n = (struct nakack *)layer;
   struct stream *s = NEAP_HOLDER(timer, struct stream, again);
-  uint64_t from = s->win.hd + 1;
   if (!n->xmit_interval) return;
-  if (n->gap_delay == TICK) { /* It was set meanwhile, and has its own rounds. */
-    nakack_watch(n, s, false);
-    return;
+  struct round *next = round_next(s);
+  if (n->gap_delay != TICK && next) { /* It could be set meanwhile, and has its own rounds. */
+    struct round r = *next;
+    *next = s->rounds[--s->round_count];
+    s->twice = false;
+    repeat(n, s, r);
+    repeat_later(n, s);
   }
-  uint64_t end = s->again_to, rest = s->asked;
-  uint32_t missing = missing_in(s, from, &end, NAKACK_OPEN);
-  /* Longer and longer while nothing comes; a stream that loses steadily has holes all the time. */
-  s->pause =
-    missing && !s->came ? nakack_least(2 * s->pause, n->xmit_interval) : repeat_delay(n, s);
-  adapt(s);
-  s->open = missing_in(s, nakack_most(s->again_to, s->win.hd) + 1, &rest, NAKACK_OPEN);
-  if (missing) {
-    s->probe_at = 0; /* An answer could be to either request. */
-    ask(n, s, from, s->again_to);
-  }
-  if (neap_window_missing(&s->win, from, s->asked)) repeat_later(n, s);
   nakack_watch(n, s, false);
 }
 
@@ -278,7 +336,7 @@ void nakack_ask_now(struct nakack *n, struct stream *s)
   if (n->gap_delay == TICK) {
     tick(n, s);
   } else {
-    neap_timer_stop(&s->again);
+    rounds_end(s);
     s->asked = s->win.hd;
     s->most = NAKACK_OPEN;
     s->seen = in_reach(n, s);
@@ -319,8 +377,10 @@ void nakack_mended(struct nakack *n, struct stream *s, uint64_t seqno)
   }
   if (!s->probe_at || s->probe != seqno) return;
   uint64_t took = neap_now(&n->layer) - s->probe_at;
+  bool first = !s->rtt;
   s->rtt = s->rtt ? (7 * s->rtt + took) / 8 : nakack_most(took, 1);
   s->probe_at = 0;
+  if (first) hurry(n, s);
 }
 
 /* The answer was needless if the original came as well, before it or after. */
@@ -346,6 +406,7 @@ void nakack_overheard(struct nakack *n, struct stream *s, uint64_t from, uint64_
   if (!s->gap.armed || n->gap_delay == TICK || !first) return;
   if (nakack_after(from, first) || neap_window_missing(&s->win, to + 1, s->seen)) return;
   neap_timer_stop(&s->gap);
+  round_add(n, s, (struct round){first, s->seen, repeat_delay(n, s), 0, 0});
   s->asked = s->seen;
   n->spared++;
   nakack_watch(n, s, false);

@@ -32,11 +32,19 @@ enum {
   NAKACK_ROUND = 2,            /* requests to one sender at once; the rest at the next round */
   NAKACK_OPEN = 2048,          /* seqnos of a stream that may be asked for and not here */
   NAKACK_MARKS = 16,           /* announcements that not all have answered, of the last ones */
+  NAKACK_ROUNDS = 32,          /* of requests of one stream, each repeated for itself */
   NAKACK_CROWD = 32,           /* members from which on requests go to all, if not told otherwise */
 };
 
 /* use_mcast_xmit_req */
 enum { NAKACK_ASK_ONE, NAKACK_ASK_ALL, NAKACK_ASK_AUTO };
+
+/* What was asked for at one time: holes in from .. to. */
+struct round {
+  uint64_t from, to;
+  uint64_t pause, due; /* before it is asked for again, and when that is */
+  uint32_t count;      /* so many holes; 0: somebody else asked, or nobody yet */
+};
 
 /* One member: its stream as it comes in, and what it has of ours. */
 struct stream {
@@ -56,10 +64,9 @@ struct stream {
   uint64_t told;                  /* the highest seqno somebody said there is */
   uint64_t seen;                  /* what `gap` will ask for when it is due */
   uint64_t asked;                 /* holes up to here were asked for once at least */
-  uint64_t again_to;              /* of these, what `again` will ask for when it is due */
+  struct round rounds[NAKACK_ROUNDS]; /* `again` is for the one that is due first */
+  uint32_t round_count;
   uint32_t open, most;            /* asked for and not here; so many may be */
-  uint32_t hoped, came;           /* open when `again` was started; come since */
-  uint64_t pause;                 /* before the next `again` */
   uint64_t hole, hole_at;         /* one that is measured: noticed then; 0: none is */
   uint64_t rtt;                   /* from asking to getting; 0 unknown */
   uint64_t probe, probe_at;       /* the seqno that measures it, and when it was asked for */

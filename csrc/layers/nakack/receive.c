@@ -205,7 +205,6 @@ static void data(
     neap_msg_free(m);
   } else {
     n->received++;
-    s->came += !nakack_after(seqno, s->again_to);
     if (s->open && !nakack_after(seqno, s->asked)) s->open--;
     if (again) nakack_mended(n, s, seqno);
     if (neap_oob(m) && !has_header(n, m, 1)) {
@@ -342,7 +341,6 @@ static uint32_t in_order(struct nakack *n, struct stream *s, struct neap_batch *
   s->fresh += bytes;
   n->handed += bytes;
   n->received += count;
-  if (s->again.armed) s->came += count;
   if (s->gap.armed || s->again.armed) nakack_moved(n, s);
   if (s->hole_at) nakack_filled(n, s);
   return count;

@@ -171,5 +171,6 @@ void nakack_purge(struct nakack *n)
   n->freed.bytes += bytes;
   n->freed.messages += messages;
   n->current_low = w->low;
+  if (nakack_pressed(n)) n->rounds = 0; /* It moves: who waits for room asks soon again. */
   if (messages) nakack_publish(n);
 }

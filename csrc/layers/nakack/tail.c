@@ -49,7 +49,8 @@ static uint64_t first_pause(const struct nakack *n)
  * waits for room does not wait longer than xmit_interval. */
 static uint64_t next_pause(const struct nakack *n)
 {
-  uint64_t pause = nakack_most(n->announce_delay, NEAP_MS(1)) << nakack_least(n->rounds, DOUBLINGS);
+  uint64_t least = nakack_pressed(n) ? PRESSED_PAUSE : nakack_most(n->announce_delay, NEAP_MS(1));
+  uint64_t pause = least << nakack_least(n->rounds, DOUBLINGS);
   uint64_t most = nakack_pressed(n) ? n->xmit_interval : PAUSE_MOST * n->xmit_interval;
   return nakack_wants_report(n) || nakack_pressed(n) ? nakack_least(pause, most) : n->xmit_interval;
 }

@@ -13,7 +13,7 @@ struct stream *nakack_start(struct nakack *n, struct neap_peer *peer, uint64_t a
   if (at < n->first_seqno - 1) at = n->first_seqno - 1; /* Nobody begins lower. */
   s->peer = peer;
   s->known = true;
-  s->hearsay = s->told = s->asked = s->seen = s->again_to = s->reported = s->said = at;
+  s->hearsay = s->told = s->asked = s->seen = s->reported = s->said = at;
   s->have = n->first_seqno - 1;
   s->most = NAKACK_OPEN;
   neap_window_init(&s->win, at, NAKACK_WINDOW_MAX);
