@@ -7,8 +7,9 @@
  *
  * A hole may be a message that was overtaken: the first request waits for gap_delay and a random
  * part that grows with the group.  The next ones wait for two round trips at least, then longer and
- * longer; what was asked for at one time is a round, which is repeated for itself.  gap_delay = "tick" is the rule of the reference instead: each xmit_interval everything
- * that was missing at the tick before is asked for.
+ * longer; what was asked for at one time is a round, which is repeated for itself.
+ * gap_delay = "tick" is the rule of the reference instead: each xmit_interval everything that was
+ * missing at the tick before is asked for.
  *
  * A request lists seqnos (core/seqnos.h); it goes to the sender, which answers (resend.c) or says
  * that they are gone.  A hole that cannot be filled stops its stream: skipping is not ours to
