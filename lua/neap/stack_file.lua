@@ -4,6 +4,10 @@ local mistake = require "neap.mistake"
 
 local stack_file = {}
 
+-- Instructions between two looks, and how many looks: two million take about half a second.
+local STEP, STEPS = 1000, 2000
+local ENDLESS = "%s:%d: this runs without end: no stack after %d million instructions"
+
 function stack_file.readable(path)
   local file = io.open(path, "r")
   if file then file:close() end
@@ -64,24 +68,36 @@ local function return_line(source, line)
   return found
 end
 
--- Calls body(), which runs a chunk, and gives a function that says where the chunk is meanwhile.  A
--- call in a `return` leaves no frame behind, so the lines are followed: `return extend(...)`.
+-- Calls body(), which runs a chunk, and gives a function that says where the chunk is meanwhile.
+-- A call in a `return` leaves no frame behind, so the lines are followed: `return extend(...)`.
+-- A loop without end is stopped; the chunk is not compiled, for compiled code looks at no hooks.
 function stack_file.followed(chunk, body)
-  local about, line, running = debug.getinfo(chunk, "S"), 0, false
+  local about, line, running, steps = debug.getinfo(chunk, "S"), 0, false, 0
   local hook, mask, count = debug.gethook()
-  local function follow(_, now)
-    if debug.getinfo(2, "S").source == about.source then line = now end
+  local function follow(event, now)
+    local inside = debug.getinfo(2, "S").source == about.source
+    if event == "line" then
+      if inside then line = now end
+      return
+    end
+    steps = steps + 1
+    if steps < STEPS or steps > STEPS and not inside then return end
+    debug.sethook(follow, "l", 1) -- From now on nothing of it runs: a pcall does not help.
+    error(ENDLESS:format(about.short_src, line, STEP * STEPS / 1e6), 0)
   end
+  local function on() debug.sethook(follow, "l", steps < STEPS and STEP or 1) end
   local function at()
     if not running then return (mistake.where()) end
     debug.sethook(hook, mask, count) -- What follows is ours.
     local where = mistake.where(body)
-    debug.sethook(follow, "l")
+    steps = steps + 1 -- The count begins anew.
+    on()
     return where or ("%s:%d"):format(about.short_src,
       return_line(about.source, math.max(line, about.linedefined, 1)))
   end
   return at, function(...)
-    debug.sethook(follow, "l")
+    jit.off(chunk, true)
+    on()
     running = true
     local ok, result = xpcall(body, ...)
     running = false

@@ -143,6 +143,21 @@ return stack "x" (layers)]]
     assert.equal("d1 d2 udp", names(d))
   end)
 
+  it("ends, whatever it contains", function()
+    local said = "mine.lua:%d: this runs without end: no stack after 2 million instructions"
+    assert.equal(said:format(3), only_problem("local n = 0\nwhile true do\n  n = n + 1\nend"))
+    -- Nor does it help to catch what ends it, or to be busy elsewhere.
+    assert.equal(said:format(2), only_problem(
+      "local function f()\n  while true do end\nend\nwhile true do pcall(f) end"))
+    assert.equal(said:format(1), only_problem "for i = 1, 1e12 do tostring(i) end")
+    assert.equal(said:format(1), only_problem "while true do local layer = udp {} end")
+    assert.is_nil((debug.gethook()))
+    assert.equal("udp", names(loaded [[
+local sum = 0
+for i = 1, 1e5 do sum = sum + i end
+return stack "x" { "S.", udp {} }]]))
+  end)
+
   it("has no globals of its own", function()
     assert.equal("mine.lua:1: 'x' would be a global: write local x = ...",
       only_problem 'x = 5 return stack "x" { "S.", udp {} }')
