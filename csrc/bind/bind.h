@@ -90,6 +90,7 @@ struct neap_bind_layer {
   struct neap_bind *bind;
   int up, down, call; /* functions in the environment table; 0: none */
   bool running, failed;
+  char why[256];                     /* what it failed of: file, line and problem */
   uint32_t number;                   /* of the timer or attribute that the call is about */
   struct neap_batch in;              /* what `up` and `down` were called with */
   struct neap_batch rising, falling; /* what the layer passes on, in order */

@@ -36,6 +36,7 @@ static void fail(struct neap_bind_layer *l, lua_State *L)
   struct neap_event trouble = {.kind = NEAP_EVENT_TROUBLE, .code = NEAP_REFUSED};
   const char *text = lua_tostring(L, -1);
   l->failed = true;
+  snprintf(l->why, sizeof l->why, "%.*s", (int)strcspn(text ? text : "", "\n"), text ? text : "");
   snprintf(trouble.text, sizeof trouble.text, "%s: %.120s", l->layer.name, text ? text : "error");
   lua_rawgeti(L, l->bind->env, 2);
   lua_insert(L, -2);
@@ -111,7 +112,7 @@ int neap_bind_layer_open(struct neap_layer *layer, struct neap_trail *trail)
   if (call(l, l->call, NEAP_ERRAND_OPEN)) lua_pop(L, 1);
   if (l->failed) {
     neap_bind_layer_close(layer);
-    return neap_trail(trail, NEAP_CONFIG, "open raised an error");
+    return neap_trail(trail, NEAP_CONFIG, "%s", l->why);
   }
   flush(l);
   return 0;
