@@ -53,9 +53,9 @@ static const struct neap_attr gms_attrs[] = {
            "waited for after a coordinator was suspected, before the next member is asked for it."},
   {NEAP_PARAM, "view_ack", AT(view_ack), "", GMS_ACK_MESSAGE, .type = NEAP_CHOICE, .live = NEAP_NOW,
     .choices = "message rsvp",
-    .doc = "How a coordinator learns that all members have a view: by their acks, or by a "
-           "synchronous send behind the view, which also shows them one that was lost. From the "
-           "next view on; where members could not answer that, by acks."},
+    .doc = "message: a view change waits for the members' acks. rsvp: and for a synchronous send "
+           "behind the view, which shows one that was lost to whoever lacks it and is repeated; "
+           "not where members could not answer that. From the next view on."},
   {NEAP_PARAM, "hold_timeout", AT(hold_timeout), "ns", NEAP_S(60), NEAP_MS(100), NEAP_S(3600),
     .live = NEAP_NOW,
     .doc = "How long a join digest protects what it promised while acks are missing. Then the "
@@ -328,6 +328,7 @@ static void gms_close(struct neap_layer *layer)
 {
   struct gms *g = (struct gms *)layer;
   gms_stop(g);
+  gms_holds_drop(g);
   neap_batch_free(&g->early);
   neap_view_unref(g->naming);
   g->naming = NULL;

@@ -310,16 +310,6 @@ describe("rsvp", function()
     assert.equal(0, g.ann.stack.rsvp.pending)
   end)
 
-  it("survives more requests than there are ids #slow", function()
-    local g = group.new { names = { "ann", "bob" } }
-    g.sim:spawn(function()
-      for i = 1, 66000 do assert(g.ann:send(tostring(i), { rsvp = "delivery" })) end
-    end)
-    g.sim:run "140s"
-    assert.equal(66000, g.ann.stack.rsvp.ended)
-    assert.equal(66000, #g.bodies.bob)
-  end)
-
   it("ends what waits when the channel closes", function()
     local g = group.new {}
     g.sim:pause "cho"

@@ -130,6 +130,8 @@ local ODD = {
   { "ufc", "max_block_time", { "100ms" } },
   { "rsvp", "resend", { "beacon", "payload", "off" } },
   { "rsvp", "resend_interval", { "100ms" } },
+  { "rsvp", "max_pending", { 1, 8 } },
+  { "gms", "view_ack", { "rsvp" } },
   { "ping", "linger", { "0ms", "200ms" } },
   { "fd_all", "interval", { "500ms" } },
 }

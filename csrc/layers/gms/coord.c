@@ -7,12 +7,14 @@
  *   gather  only for joiners: HOLD, then the digest of what everybody has applied
  *   commit  LEAVE_RSP to leavers; view installed here, then multicast; JOIN_RSP to joiners
  *   acks    of all members, or `view_ack_collection_timeout`; then the next change, and the view
- *           once more to those that are missing.  With view_ack = rsvp a synchronous send behind
- *           the view stands for the acks: who has answered it has had the view before
+ *           once more to those that are missing.  With view_ack = rsvp also the end of a
+ *           synchronous send behind the view, which shows a lost one to whoever lacks it
  *
  * The hold of a join digest ends when every member has that view or a later one.  If
  * that takes longer than `hold_timeout` the digest is void: its joiners are excluded
- * and have to come again. */
+ * and have to come again.  A joiner whose answer got lost is given the same digest again,
+ * since others count on it from that view on; by another coordinator it cannot be, and it
+ * has to come again, too. */
 
 #include "layers/gms/gms.h"
 
@@ -44,8 +46,17 @@ static struct gms_hold *hold_find(struct gms *g, uint64_t ticket)
 static void hold_end(struct gms *g, struct gms_hold *hold)
 {
   hold_event(g, NEAP_EVENT_RELEASE, hold->ticket, NULL);
+  if (hold->digest) neap_digest_unref(hold->digest);
   *hold = (struct gms_hold){0};
   g->holds_out--;
+}
+
+void gms_holds_drop(struct gms *g)
+{
+  for (unsigned i = 0; i < GMS_HOLDS; i++) {
+    if (g->holds[i].digest) neap_digest_unref(g->holds[i].digest);
+    g->holds[i].digest = NULL;
+  }
 }
 
 static void limit_update(struct gms *g)
@@ -113,19 +124,12 @@ static void sync(struct gms *g)
   neap_event_up(&g->layer, &event);
 }
 
-/* That has ended.  Refused, or too late: the acks decide. */
+/* That has ended, well or not.  Who has answered has got the view; whether it could use it (a delta
+ * against one that it does not have it cannot) only its ack says. */
 void gms_synced(struct gms *g, const struct neap_event *event)
 {
-  const struct neap_view *view = gms_view(g);
   if (!g->sync || event->number != g->sync) return; /* There was another view since. */
   g->sync = 0;
-  for (uint32_t i = 0; event->code != NEAP_REFUSED && i < view->count; i++) {
-    if (view->members[i]->self) continue;
-    bool has = true;
-    for (uint32_t k = 0; k < event->found->count; k++)
-      has &= event->found->rows[k].peer != view->members[i];
-    if (has) gms_peer_of(g, view->members[i])->acked = view->number;
-  }
   gms_acks_check(g);
 }
 
@@ -194,11 +198,15 @@ void gms_join_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head 
   struct gms_peer *p = gms_peer_of(g, m->from);
   if (neap_in_view(gms_view(g), m->from)) {
     p->answer = true;
+  } else if (m->from->generation && !p->joining && gms_tell_former(g, m->from)) {
+    return; /* It was taken in and never knew; who comes again has another address. */
   } else if (gms_view(g)->count + g->joiners_waiting >= g->members_max) {
     refuse(g, m->from, "the group is full");
     return;
   } else if (!p->joining) {
     p->joining = true;
+    p->voided = false;
+    p->acked = 0;
     neap_link_before(&g->joiners, &p->asks);
     g->joiners_waiting++;
     neap_peer_hold(&g->layer, m->from);
@@ -220,17 +228,8 @@ static bool somebody_goes(struct gms *g)
   return false;
 }
 
-static bool somebody_asks(struct gms *g)
-{
-  if (!neap_link_alone(&g->joiners)) return true;
-  for (uint32_t i = 0; i < gms_view(g)->count; i++) {
-    const struct gms_peer *p = neap_peer_state_have(&g->layer, gms_view(g)->members[i]);
-    if (p && p->answer) return true;
-  }
-  return false;
-}
-
 static void commit(struct gms *g, struct neap_digest *digest);
+static void answer_again(struct gms *g);
 
 /* Makes the change that waits, if it is mine to make and none runs. */
 void gms_change(struct neap_layer *layer, struct neap_timer *timer)
@@ -238,12 +237,13 @@ void gms_change(struct neap_layer *layer, struct neap_timer *timer)
   struct gms *g = (struct gms *)layer;
   (void)timer;
   if (g->state != GMS_MEMBER || g->gathering || g->collecting || !gms_is_acting(g)) return;
-  struct gms_hold *hold = somebody_asks(g) ? hold_find(g, 0) : NULL;
+  answer_again(g);
+  struct gms_hold *hold = neap_link_alone(&g->joiners) ? NULL : hold_find(g, 0);
   if (!hold) { /* Nobody comes, or too many holds are out: those who want to come wait. */
     if (somebody_goes(g) || g->renumber) commit(g, NULL);
     return;
   }
-  *hold = (struct gms_hold){++g->ticket, PENDING, UINT64_MAX};
+  *hold = (struct gms_hold){.ticket = ++g->ticket, .view = PENDING, .until = UINT64_MAX};
   g->holds_out++;
   g->gathering = true;
   if (!NEAP_IS_MUTANT(502))
@@ -411,15 +411,37 @@ static void answer_joiners(struct gms *g, const struct neap_digest *digest)
   struct neap_digest *ordered = digest_of(view, digest);
   for (uint32_t i = 0; i < view->count; i++) {
     struct gms_peer *p = neap_peer_state_have(&g->layer, view->members[i]);
-    if (!p || (!p->joining && !p->answer)) continue;
-    send_join_rsp(g, p->peer, p->joining ? 0 : NEAP_OOB, ordered);
-    p->answer = false;
-    if (!p->joining) continue;
+    if (!p || !p->joining) continue;
+    send_join_rsp(g, p->peer, 0, ordered);
     p->came = view->number;
     g->joins++;
     gms_joiner_forget(g, p);
   }
   neap_digest_unref(ordered);
+}
+
+/* Members who ask to join: their answer got lost.  Others have counted on them since that view, so
+ * they must begin where its digest said, and where nobody knows that any more begin anew. */
+static void answer_again(struct gms *g)
+{
+  const struct neap_view *view = gms_view(g);
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct gms_peer *p = neap_peer_state_have(&g->layer, view->members[i]);
+    if (!p || !p->answer) continue;
+    p->answer = false;
+    if (p->acked) continue; /* It has come in meanwhile. */
+    struct neap_digest *digest = NULL;
+    for (unsigned k = 0; k < GMS_HOLDS; k++)
+      if (g->holds[k].digest && g->holds[k].view == p->came) digest = g->holds[k].digest;
+    if (!digest) {
+      p->voided = true;
+      g->voids++;
+      continue;
+    }
+    struct neap_digest *ordered = digest_of(view, digest);
+    send_join_rsp(g, p->peer, NEAP_OOB, ordered);
+    neap_digest_unref(ordered);
+  }
 }
 
 /* Makes the new view of what is known now. */
@@ -431,8 +453,7 @@ static void commit(struct gms *g, struct neap_digest *digest)
   struct gms_hold *hold = digest ? hold_find(g, g->ticket) : NULL;
   bool same = count == before->count && !g->renumber;
   for (uint32_t i = 0; same && i < count; i++) same = members[i] == before->members[i];
-  if (same) { /* Only answers that got lost: the hold of that time stands if it still has to. */
-    if (digest) answer_joiners(g, digest);
+  if (same) { /* Who wanted to come has gone meanwhile. */
     if (hold) hold_end(g, hold);
     return;
   }
@@ -452,6 +473,7 @@ static void commit(struct gms *g, struct neap_digest *digest)
   if (hold) {
     hold->view = number;
     hold->until = neap_now(&g->layer) + g->hold_timeout;
+    hold->digest = neap_digest_ref(digest);
   }
   g->collecting = true;
   g->sync = 0;

@@ -56,6 +56,7 @@ struct gms_hold {
   uint64_t ticket; /* number in HOLD and RELEASE; 0: free */
   uint64_t view;   /* all its members must have this one, or a later one */
   uint64_t until;
+  struct neap_digest *digest; /* counted: what was promised, once its view is made */
 };
 
 /* Somebody who was in a view, and the view that it was not in any more. */
@@ -95,7 +96,7 @@ struct gms {
   /* view changes: coord.c */
   struct neap_link joiners;
   bool gathering;  /* a digest was asked for */
-  bool collecting; /* the current view waits for acks, or for the end of `sync` */
+  bool collecting; /* the current view waits for acks, and for the end of `sync` */
   uint64_t sync;   /* number of the view that all members are asked for; 0: none */
   uint64_t sent;   /* when the current view was, if it is mine */
   bool renumber;   /* somebody has this number under another view: make a new one */
@@ -186,6 +187,7 @@ void gms_acks_check(struct gms *g);
 void gms_synced(struct gms *g, const struct neap_event *event);
 void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer);
 void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer);
+void gms_holds_drop(struct gms *g);
 void gms_joiner_forget(struct gms *g, struct gms_peer *p);
 
 /* ---- leave.c ---- */
@@ -217,6 +219,8 @@ struct neap_view *gms_view_of(
 /* Tells one that it was excluded, by which view. */
 void gms_tell_excluded(
   struct gms *g, struct neap_peer *peer, const struct neap_addr *creator, uint64_t number);
+/* If it was a member, tells it so; false: it was not, as far as is remembered. */
+bool gms_tell_former(struct gms *g, struct neap_peer *peer);
 void gms_unsuspected_stranger(struct gms *g, struct neap_peer *peer);
 void gms_rejoin(struct gms *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A suspicion must end in a view: asks for it if it does not. */

@@ -131,16 +131,20 @@ void gms_tell_excluded(
   gms_send(g, m);
 }
 
-void gms_unsuspected_stranger(struct gms *g, struct neap_peer *peer)
+bool gms_tell_former(struct gms *g, struct neap_peer *peer)
 {
-  const struct neap_view *view = gms_view(g);
-  if (g->state != GMS_MEMBER || view->members[0] != gms_self(g)) return;
   for (uint64_t i = 0; i < g->former_max && i < g->former_count; i++) {
     const struct gms_former *former = &g->formers[(g->former_count - 1 - i) % GMS_FORMERS];
     if (!neap_addr_equal(&former->addr, &peer->addr)) continue;
     gms_tell_excluded(g, peer, &former->creator, former->number);
-    return;
+    return true;
   }
+  return false;
+}
+
+void gms_unsuspected_stranger(struct gms *g, struct neap_peer *peer)
+{
+  if (g->state == GMS_MEMBER && gms_view(g)->members[0] == gms_self(g)) gms_tell_former(g, peer);
 }
 
 /* May a view of this maker and number put us out? */
@@ -158,6 +162,10 @@ static bool has_authority(const struct gms *g, const struct neap_addr *creator, 
 void gms_excluded(struct gms *g, struct neap_msg *m, const struct neap_gms_own_head *head)
 {
   char name[NEAP_ADDR_TEXT];
+  if (g->state == GMS_ASKED && m->from == g->asked) { /* It took us in, and we never knew. */
+    gms_rejoin(g, "taken in by %s, and out", neap_peer_text(m->from, name));
+    return;
+  }
   if (g->state != GMS_MEMBER && g->state != GMS_LEAVING) return;
   if (!neap_in_view(gms_view(g), m->from)) {
     g->foreign++;

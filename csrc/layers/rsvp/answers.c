@@ -87,7 +87,8 @@ static void keep(struct rsvp *r, struct neap_peer *peer, const struct asked *a, 
   neap_link_init(&o->link);
   neap_link_before(&p->owed, &o->link);
   r->owed++;
-  /* Some may never rise: their connection was given up.  An answer too many does no harm. */
+  /* Some may never rise: their connection was given up, or they have risen and were forgotten with
+   * their sender, which has come back.  An answer too many does no harm. */
   if (state == TOLD && ++p->told > RSVP_TOLD) drop_all(r, p, TOLD, 1);
 }
 
@@ -135,7 +136,7 @@ void neap_rsvp_stored(struct rsvp *r, const struct neap_event *event)
   answer_position(r, m->from, &a);
   if (risen)
     drop(r, p, risen);
-  else if (event->fresh || !neap_oob(m)) /* Else it has risen, and was forgotten with its sender. */
+  else
     keep(r, m->from, &a, TOLD);
 }
 

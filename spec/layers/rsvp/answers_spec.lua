@@ -129,6 +129,26 @@ describe("rsvp, answers", function()
     end)
   end)
 
+  it("are remembered no longer than it takes, large messages out of band included", function()
+    group.each_seed(20, function(seed)
+      local g = group.new { seed = seed, jitter = "3ms", reorder = 0.3, loss = 0.1,
+        with = { frag = { frag_size = "1KB" }, fd_all = PATIENT,
+          nakack = { retransmission = MODES[seed % 2 + 1] } } }
+      for n = 1, 24 do
+        g.ann:send(("x"):rep(n % 2 == 0 and 4000 or 10), { oob = n % 3 > 0, wait = false,
+          rsvp = ({ "reception", "completion", "delivery" })[n % 3 + 1],
+          to = n % 5 == 0 and "cho" or nil, timeout = "60s" })
+        if n % 4 == 0 then g.sim:run "3ms" end
+      end
+      g.sim:set { loss = 0, reorder = 0 }
+      g.sim:run "20s"
+      assert.equal(24, #g.bodies.cho)
+      for _, name in ipairs(g.names) do assert.equal(0, g[name].stack.rsvp.owed) end
+      assert.equal(0, g.ann.stack.rsvp.pending)
+      g.sim:close()
+    end)
+  end)
+
   -- G21: a Neap receiver answers a beacon.
   it("come to a beacon as soon as the request is fulfilled, and not before", function()
     group.each_seed(20, function(seed)
