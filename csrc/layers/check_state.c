@@ -23,6 +23,7 @@ struct busy {
 struct peer {
   struct busy *busy; /* in no order */
   uint64_t done;     /* highest that was done with */
+  uint64_t before;   /* the same at the end of the last turn: digests are taken between turns */
 };
 
 struct check_state {
@@ -90,9 +91,9 @@ static void given(struct check_state *c, const struct neap_digest *digest, bool 
   for (uint32_t i = 0; digest && i < digest->count; i++) {
     const struct neap_digest_row *row = &digest->rows[i];
     const struct peer *p = neap_peer_state_have(&c->layer, row->peer);
-    if (p && !sure && p->done > row->delivered)
+    if (p && !sure && p->before > row->delivered)
       neap_judge_complain(&c->layer, "a state that has %s's #%llu is said to end at #%llu",
-        neap_peer_text(row->peer, who), (unsigned long long)p->done,
+        neap_peer_text(row->peer, who), (unsigned long long)p->before,
         (unsigned long long)row->delivered);
     for (const struct busy *b = p && sure ? p->busy : NULL; b; b = b->next)
       if (b->seqno <= row->delivered)
@@ -168,6 +169,12 @@ static enum neap_verdict check_state_event(
   return NEAP_PASS;
 }
 
+static void check_state_still(struct neap_layer *layer)
+{
+  struct peer *p;
+  neap_each_peer (layer, p) p->before = p->done;
+}
+
 static void check_state_close(struct neap_layer *layer)
 {
   struct check_state *c = (struct check_state *)layer;
@@ -202,5 +209,6 @@ const struct neap_class neap_check_state = {
   .open = check_state_open,
   .up = check_state_up,
   .event = check_state_event,
+  .still = check_state_still,
   .close = check_state_close,
 };

@@ -225,6 +225,28 @@ describe("a state that does not come", function()
     end)
   end)
 
+  it("is not taken before all is here that was ever reported: who promised it may die", function()
+    counters.each_seed(20, function(seed)
+      local c = counters.new { seed = seed, names = ALL, naps = { ann = "4ms" },
+        with = { nakack = { retransmission = "ack" },
+          fd_all = { timeout = "600ms", interval = "100ms" },
+          verify_suspect = { timeout = "200ms" } } }
+      c:talk("bob", 150, "2ms")
+      c.sim:run "100ms"
+      -- What has to come again from bob does not, as long as ann lives.
+      local rule = c.sim:drop { from = "bob", to = "cho", layer = "nakack", type = "xmit_rsp" }
+      local result = c:get("cho", { timeout = "1min" })
+      c.sim:run "100ms"
+      c.sim:kill "ann"
+      c.sim:run "2s"
+      c.sim:clear(rule)
+      c:calm "10s"
+      assert(result.ok, result.code)
+      assert.equal("bob", result.from)
+      c:check { "bob", "cho" }
+    end)
+  end)
+
   it("is given up when who wanted it leaves, also in the queue", function()
     local c = counters.new { names = { "ann", "bob", "cho", "dee" }, filler = 500000,
       waits = "300ms" }

@@ -118,8 +118,9 @@ static void learn(struct state_transfer *s)
   neap_each_peer (&s->layer, p) state_forget(s, p);
   for (uint32_t i = 0; i < s->perhaps->count; i++)
     place_of(s, s->perhaps->rows[i].peer)->replay = s->perhaps->rows[i].delivered;
-  for (uint32_t i = 0; i < s->sure->count; i++)
-    place_of(s, s->sure->rows[i].peer)->skip = s->sure->rows[i].delivered;
+  const struct neap_digest *sure = NEAP_IS_MUTANT(542) ? s->perhaps : s->sure;
+  for (uint32_t i = 0; i < sure->count; i++)
+    place_of(s, sure->rows[i].peer)->skip = sure->rows[i].delivered;
 }
 
 void state_commit(struct state_transfer *s)

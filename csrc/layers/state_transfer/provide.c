@@ -258,8 +258,7 @@ static void end(struct state_transfer *s)
 void state_give_do(struct state_transfer *s, struct neap_event *event)
 {
   if (!s->give || event->ticket != s->give_ticket) return;
-  unsigned read = NEAP_IS_MUTANT(542) ? NEAP_STATE_WAS_READ : NEAP_STATE_READ;
-  if (event->number == read && s->give == GIVE_TOLD) {
+  if (event->number == NEAP_STATE_READ && s->give == GIVE_TOLD) {
     begin(s, event->digest);
   } else if (event->number == NEAP_STATE_REFUSE) {
     give_up(s, NEAP_REFUSED, event->text);
