@@ -114,11 +114,12 @@ static bool has(const struct stream *of, uint64_t seqno)
   return m && !(m->marks & NEAP_STRAY);
 }
 
-/* A share of the window at most: what is left out is asked for again, when this has arrived.
- * Where a copy lacks, others are asked next, and the sender at last, who says what is gone. */
+/* A share of what may be on its way at most: what is left out is asked for again, when this has
+ * arrived.  Where a copy lacks, others are asked next, and the sender at last, who says what is
+ * gone. */
 static void answer(struct nakack *n, struct stream *of, struct neap_seqnos *it, struct asker asker)
 {
-  uint64_t budget = n->bound_bytes / 8, spent = 0, seqno;
+  uint64_t budget = n->pace_bound / 8, spent = 0, seqno;
   bool own = of == n->own, gone = false, unknown = false;
   while (spent <= budget && neap_seqnos_next(it, &seqno)) {
     if (has(of, seqno))

@@ -210,6 +210,37 @@ describe("gaps", function()
     assert.equal(0, nakack(g, "cho").xmit_reqs_sent)
   end)
 
+  it("are asked for at each tick, however long nothing came", function()
+    local g = new { names = { "ann", "bob" }, with = { nakack = {
+      gap_delay = "tick", xmit_interval = "20ms",
+    } } }
+    local lost = g.sim:drop { from = "ann", to = "bob", layer = "nakack", type = "msg" }
+    local answers = g.sim:drop { from = "ann", to = "bob", layer = "nakack", type = "xmit_rsp" }
+    send(g, "ann", 1, 200)
+    g.sim:run "1s"
+    g.sim:clear(lost)
+    assert(nakack(g, "bob").xmit_asked > 4000)
+    g.sim:clear(answers)
+    g.sim:run "100ms"
+    assert.equal(group.counted(200), g:got "bob")
+  end)
+
+  it("are asked for no faster than answers find their way through a narrow line", function()
+    for _, mode in ipairs { "nak", "ack" } do
+      local g = new { names = { "ann", "bob" }, with = { nakack = { retransmission = mode } } }
+      g.sim:set { capacity = "1MB" } -- A line that keeps little of a burst.
+      for i = 1, 150 do assert(g.ann:send(i .. ("x"):rep(10000))) end
+      g.sim:run "100ms"
+      local missing = 150 - #g.bodies.bob
+      assert(missing > 100, missing)
+      g.sim:run "30s"
+      assert.equal(150, #g.bodies.bob)
+      local answers = nakack(g, "ann").xmit_rsps_sent
+      assert(answers < 8 * missing, answers) -- 25 times when all is asked for at once.
+      g.sim:close()
+    end
+  end)
+
   it("are asked for at once by hand", function()
     local g = new { with = { nakack = {
       gap_delay = "10s", announce_delay = "10s", xmit_interval = "20s",

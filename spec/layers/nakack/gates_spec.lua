@@ -7,8 +7,6 @@ local neap = require "neap"
 local MS = 1e6
 local ONE_WAY = 1 -- ms
 
-local function nakack(g, name) return g[name].stack.nakack end
-
 -- The longest pause between two deliveries at bob and cho while ann sends each 100 us for 20 ms and
 -- `switch` runs in the middle; if it waits, so do they.
 local function longest_pause(seed, first, switch)

@@ -209,6 +209,30 @@ describe("a toggle", function()
   end)
 end)
 
+describe("toggles that a digest has told already", function()
+  it("change nothing when they arrive", function()
+    for _, first in ipairs { "nak", "ack" } do
+      local other = first == "nak" and "ack" or "nak"
+      local slow = true
+      local g = new { with = { nakack = { retransmission = first } }, message = function(_, name)
+        while slow and name == "ann" do neap.sleep "10ms" end
+      end }
+      g.ann:send "held" -- ann has not applied it, so her digest begins before it.
+      g.sim:run "10ms"
+      nakack(g, "ann").retransmission = other
+      nakack(g, "ann").retransmission = first
+      g:join("dee", { with = { nakack = { retransmission = first } } })
+      g.sim:run "2s"
+      assert.equal("held", g:got "dee")
+      assert.equal(0, nakack(g, "dee").toggles_followed)
+      assert(nakack(g, "dee"):windows():find("ann [^\n]*mode=" .. first))
+      slow = false
+      g.sim:run "1s"
+      assert.equal(0, nakack(g, "ann").mode_pending)
+    end
+  end)
+end)
+
 describe("a member that begins in ack mode", function()
   it("says so first, and joiners learn it by digest", function()
     local g = new { with = { nakack = { retransmission = "ack" } } }
