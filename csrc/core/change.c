@@ -9,6 +9,8 @@
 #include "core/promise.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TEXT = 256 };
 
@@ -67,9 +69,8 @@ static int may_one(const struct neap_change *change, struct neap_text *why)
     add_problem(why, line);
     return NEAP_REFUSED;
   }
-  int code = class->may
-               ? class->may(change->layer, change->attr, &change->value, text, sizeof text)
-               : 0;
+  int code =
+    class->may ? class->may(change->layer, change->attr, &change->value, text, sizeof text) : 0;
   if (code >= 0) return 0;
   snprintf(line, sizeof line, "%s.%s: %s", change->layer->name, change->attr->name, text);
   add_problem(why, line);
@@ -132,4 +133,58 @@ int neap_stack_set(struct neap_stack *stack, const struct neap_set *set, char *w
       set->changes[i].layer->class->changed(set->changes[i].layer, set->changes[i].attr);
   neap_stack_ready(stack);
   return 0;
+}
+
+/* ---- a stack that starts over ---- */
+
+/* A change that the journal remembers. */
+struct again {
+  struct neap_change change;
+  char text[TEXT];
+};
+
+/* Has this member set the attribute of row `n` for itself, and not since? */
+static bool last_own(const struct neap_journal *journal, uint64_t n)
+{
+  const struct neap_journal_row *row = neap_journal_at(journal, n), *newer;
+  if (!row || row->epoch || !row->mine) return false;
+  while ((newer = neap_journal_at(journal, ++n)))
+    if (!newer->epoch && newer->mine && !strcmp(newer->layer, row->layer) &&
+        !strcmp(newer->attr, row->attr))
+      return false;
+  return true;
+}
+
+static bool read_again(
+  const struct neap_stack *stack, const struct neap_journal_row *row, struct again *again)
+{
+  char why[TEXT];
+  struct neap_change *change = &again->change;
+  *change = (struct neap_change){.layer = neap_stack_layer(stack, row->layer)};
+  change->attr = change->layer ? neap_attr_find(change->layer->class, row->attr) : NULL;
+  snprintf(again->text, sizeof again->text, "%s", row->to);
+  return change->attr &&
+         !neap_attr_parse(change->attr, again->text, &change->value, why, sizeof why);
+}
+
+void neap_stack_set_again(struct neap_stack *stack)
+{
+  const struct neap_journal *journal = &stack->channel->journal;
+  uint64_t at = journal->written > NEAP_JOURNAL ? journal->written - NEAP_JOURNAL : 0;
+  char by[NEAP_NAME_MAX + 8], why[NEAP_EVENT_TEXT];
+  if (!journal->written) return;
+  struct again *list = calloc(NEAP_JOURNAL, sizeof *list);
+  struct neap_change *changes = calloc(NEAP_JOURNAL, sizeof *changes);
+  struct neap_set set = {.changes = changes, .by = by};
+  NEAP_ASSERT(list && changes);
+  snprintf(by, sizeof by, "%s, again", stack->channel->name);
+  for (; at < journal->written; at++) {
+    struct again *again = &list[set.count];
+    if (!last_own(journal, at) || !read_again(stack, neap_journal_at(journal, at), again)) continue;
+    changes[set.count++] = again->change;
+  }
+  if (set.count && neap_stack_set(stack, &set, why, sizeof why) < 0)
+    neap_trouble(stack->layers[0], NULL, "what was set cannot be set again: %s", why);
+  free(changes);
+  free(list);
 }

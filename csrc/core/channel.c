@@ -236,6 +236,7 @@ static int stack_start(struct neap_channel *channel, struct neap_trail *trail)
     channel->world, &channel->spec, channel, channel->cluster, channel->name, trail);
   if (!channel->stack) return NEAP_SYSTEM;
   space(channel);
+  neap_stack_set_again(channel->stack);
   channel->membership = neap_stack_gives(channel->stack, "view");
   if (channel->membership) {
     neap_stack_event_down(channel->stack, &(struct neap_event){.kind = NEAP_EVENT_CONNECT});

@@ -179,6 +179,9 @@ struct neap_set {
  * into the channel's journal.  0, or negative and `why`: every problem, one a line. */
 int neap_stack_set(
   struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);
+/* Sets what this member last set for itself, by its journal: for a stack that starts over.  Raises
+ * trouble if that cannot be. */
+void neap_stack_set_again(struct neap_stack *stack);
 /* Could it be set? */
 int neap_stack_may(
   const struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);

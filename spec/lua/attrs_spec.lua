@@ -255,6 +255,36 @@ describe("stack:undo", function()
   end)
 end)
 
+describe("a member that was excluded", function()
+  it("comes back with what it had set, and with what the group has set", function()
+    local sim, m = members.group({ "ann", "bob", "cho" }, nil,
+      { fd_all = { timeout = "3s", interval = "500ms" } }, "lan")
+    m.cho.stack:set { stable = { interval = "5s" }, nakack = { ack_delay = "7ms" } }
+    m.cho.stable.interval = "6s"
+    m.cho.frag.frag_size = "2KB"
+    m.cho.stack:undo()
+    sim:spawn(function()
+      assert(m.ann.stack:set({ nakack = { retransmission = "ack" } }, { all = true }))
+    end)
+    sim:run "1s"
+    local address = m.cho.address
+    sim:pause "cho"
+    sim:run "10s"
+    sim:resume "cho"
+    sim:run "20s"
+    assert.are_not.equal(address, m.cho.address)
+    assert.equal(3, #m.cho:view().members)
+    assert.equal("6s", tostring(m.cho.stable.interval))
+    assert.equal("7ms", tostring(m.cho.nakack.ack_delay))
+    assert.equal("ack", m.cho.nakack.retransmission)
+    assert.equal(tostring(m.ann.frag.frag_size), tostring(m.cho.frag.frag_size))
+    local journal = m.cho.stack:journal()
+    assert.equal("cho, again", journal[#journal - 1].by)
+    assert.is_true(m.cho.stack:undo())
+    assert.equal("5s", tostring(m.cho.stable.interval))
+  end)
+end)
+
 describe("a stack", function()
   local sim, m
   before_each(function() sim, m = members.group({ "ann", "bob" }, nil, nil, "lan") end)
