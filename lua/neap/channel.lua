@@ -309,12 +309,7 @@ notes[NOTE.TROUBLE] = function(channel, note)
 end
 
 notes[NOTE.ROOM] = function(channel, note)
-  local inside = channel[own]
-  inside.sending:on_room(note.peer)
-  local handler = inside.handlers.writable
-  if not handler then return end
-  local to = note.peer ~= nil and message.name(note.peer) or nil
-  inside.world:start(function() inside.receiving:call(handler, to) end)
+  channel[own].sending:on_room(note.peer)
 end
 
 notes[NOTE.STATE] = function(channel, note)

@@ -250,13 +250,21 @@ function Sending:limit(entry)
   return limit ~= 0 and limit or nil
 end
 
+-- Whoever hears this is told by "writable", once.  A synchronous send may have lacked a place.
+local function would_block(queue, entry)
+  queue.owed = true
+  queue.placeless = queue.placeless or entry.rsvp
+  queue.name = entry.to and message.name(entry.to) or nil
+  return nil, "would block"
+end
+
 -- No room: queue it, wait for it, or say so.
 function Sending:blocked(entry, may_wait)
   local queue = self:queue(entry.class)
   tell_deaf(self)
-  if not may_wait or not self.world:may_wait() then return nil, "would block" end
+  if not may_wait or not self.world:may_wait() then return would_block(queue, entry) end
   if self.inside.receiving:current() and not entry.rsvp then
-    if queue.left >= QUEUE_MAX then return nil, "would block" end
+    if queue.left >= QUEUE_MAX then return would_block(queue, entry) end
     queue.left = queue.left + 1
     entry.left = true
     line_up(queue, entry)
@@ -308,8 +316,18 @@ end
 
 -- ---- room ---------------------------------------------------------------------------------------
 
+-- Somebody was told that a send would block, and it no longer would: nobody stands before it.
+function Sending:tell_writable(queue)
+  local handler, name = self.inside.handlers.writable, queue.name
+  if not queue.owed or standing(queue) then return end
+  queue.owed, queue.placeless = false, false
+  if not handler then return end
+  self.world:start(function() self.inside.receiving:call(handler, name) end)
+end
+
 -- Sends what stands in the queue, as far as there is room.
 function Sending:serve(queue)
+  local stood = standing(queue)
   while standing(queue) do
     local entry = queue[queue.first]
     local code = not entry.over and self:try(entry)
@@ -319,15 +337,20 @@ function Sending:serve(queue)
     if entry.left then queue.left = queue.left - 1 end
     if entry.waiter and code then entry.waiter.wake(self:outcome(entry, code)) end
   end
+  if stood then self:tell_writable(queue) end
 end
 
 function Sending:on_room(peer)
   local named = self.queues[peer ~= nil and message.address(peer) or "all"]
-  if named then self:serve(named) end
+  if named then
+    self:serve(named)
+    self:tell_writable(named)
+  end
   -- Whoever stands first may have waited for a place of a synchronous send.
   for _, class in ipairs(self.classes) do
     local queue = self.queues[class]
     if queue ~= named and standing(queue) and queue[queue.first].rsvp then self:serve(queue) end
+    if queue ~= named and queue.placeless then self:tell_writable(queue) end
   end
 end
 
@@ -337,6 +360,7 @@ function Sending:view_changed()
     local queue = self.queues[class]
     if class ~= "all" and not self.inside.by_address[class] then
       self:turn_away(queue, "not a member")
+      self:tell_writable(queue)
     else
       self:serve(queue)
     end
@@ -356,7 +380,10 @@ end
 -- The stack is gone: nobody waits any longer.
 function Sending:reset(code, detail)
   self.used, self.is_used = {}, {}
-  for _, class in ipairs(self.classes) do self:turn_away(self.queues[class], code, detail) end
+  for _, class in ipairs(self.classes) do
+    self:turn_away(self.queues[class], code, detail)
+    self.queues[class].owed = false
+  end
   for _, ticket in ipairs(keys.sorted(self.inside.tickets)) do
     local handle = self.inside.tickets[ticket]
     self.inside.tickets[ticket] = nil

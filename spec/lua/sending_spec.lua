@@ -116,6 +116,66 @@ describe("send", function()
     assert.is_true(m.ann:send "x")
   end)
 
+  -- Sends until it would block, and once more.
+  local function fill(to)
+    local sent = 0
+    while m.ann:send(("x"):rep(60000), { to = to, block = false }) do sent = sent + 1 end
+    local _, code = m.ann:send(("x"):rep(60000), { to = to, block = false })
+    assert.equal("would block", code)
+    return sent
+  end
+
+  it("says writable once for each class that was turned away", function()
+    local told = {}
+    m.ann:on("writable", function(to)
+      told[#told + 1] = to or "all"
+      assert.is_true(m.ann:send("room", { to = to, block = false }))
+    end)
+    fill()
+    fill "bob"
+    sim:run "20s"
+    table.sort(told)
+    assert.same({ "all", "bob" }, told)
+    for _ = 1, 10 do m.ann:send("x", { block = false }) end
+    sim:run "20s"
+    assert.equal(2, #told) -- Nobody was turned away since.
+    fill "bob"
+    sim:run "20s"
+    assert.equal("bob", told[3])
+  end)
+
+  it("says writable to nobody who waited, and not before they have sent", function()
+    local told = 0
+    m.ann:on("writable", function()
+      told = told + 1
+      assert.is_true(m.ann:send("behind them", { block = false }))
+    end)
+    sim:spawn(function()
+      for _ = 1, 300 do assert(m.ann:send(("x"):rep(60000))) end
+    end)
+    sim:run "60s"
+    assert.equal(0, told)
+    fill()
+    for n = 1, 50 do
+      sim:spawn(function() assert(m.ann:send(("%02d"):format(n) .. ("x"):rep(60000))) end)
+    end
+    sim:run "60s"
+    assert.equal(1, told)
+    assert.equal("behind them", m.bob.got[#m.bob.got])
+    assert.equal("50", m.bob.got[#m.bob.got - 1]:sub(1, 2))
+  end)
+
+  it("says writable when the member is gone, and the next send why", function()
+    local told = {}
+    m.ann:on("writable", function(to) told[#told + 1] = to end)
+    fill "bob"
+    sim:kill "bob"
+    sim:run "60s"
+    assert.same({ "bob" }, told)
+    assert.same({ nil, "not a member" }, { (m.ann:send("x", { to = "bob" })),
+      (select(2, m.ann:send("x", { to = "bob" }))) })
+  end)
+
   it("names the addresses of an ambiguous name", function()
     local sim2 = neap.sim { seed = 4 }
     local d = members.join(sim2, { "ann" }, members.grouped())
