@@ -114,6 +114,7 @@ bench_work bench_bare_echo; /* bare.c: one request and one answer at a time, thr
 bench_work bench_group;     /* group.c: a real group */
 bench_work bench_group_echo;
 bench_work bench_group_idle;
+bench_work bench_group_rsvp; /* one synchronous multicast at a time */
 
 /* group.c: the stack of a load, checked. */
 const struct neap_stack_spec *bench_plan(const struct bench_load *load);

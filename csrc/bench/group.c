@@ -97,6 +97,8 @@ struct member {
   unsigned view; /* members */
   bool room;     /* as far as is known */
   bool echo;     /* answers each message, or waits for the answer */
+  bool rsvp;     /* sends are synchronous */
+  bool done;     /* the last one has ended */
   uint64_t taken;
 };
 
@@ -108,6 +110,7 @@ static void note(struct member *m, const struct neap_note *note)
       if (!note->view->members[i]->self) m->other = note->view->members[i];
   }
   if (note->kind == NEAP_NOTE_ROOM) m->room = true;
+  if (note->kind == NEAP_NOTE_DONE) m->done = true;
   if (note->kind == NEAP_NOTE_FAILED) fail("join", note->text);
   if (note->kind == NEAP_NOTE_TROUBLE) fprintf(stderr, "bench: trouble: %s\n", note->text);
 }
@@ -118,7 +121,9 @@ static bool say(struct member *m, struct neap_peer *to)
   struct neap_send send = {.to = to,
     .body = m->body,
     .len = m->load->size,
-    .no_loopback = !m->load->all_send && !to,
+    .no_loopback = !m->load->all_send && !to && !m->rsvp,
+    .rsvp = m->rsvp,
+    .ack_on = 2, /* delivery */
     .timeout = UINT64_MAX};
   int64_t code = neap_channel_send(m->channel, &send);
   if (code < 0 && code != NEAP_WOULD_BLOCK) fail("send", neap_code_text((int)code));
@@ -235,6 +240,25 @@ void bench_group_echo(const struct bench_load *load, struct bench_shared *shared
     uint64_t begun = bench_now(), before = m.taken;
     if (!say(&m, m.other)) fail("send", "no room for one message");
     while (!shared->stop && m.taken == before) step(&m, NEAP_MS(20));
+    bench_time(shared, bench_now() - begun);
+  }
+  leave(&m);
+}
+
+/* Member 0 sends synchronously, one after the other; all have to be done with it, itself too. */
+void bench_group_rsvp(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+{
+  struct member m = {.load = load, .shared = shared, .rsvp = true};
+  join(&m, me);
+  while (!shared->stop) {
+    if (me) {
+      step(&m, NEAP_MS(20));
+      continue;
+    }
+    uint64_t begun = bench_now();
+    m.done = false;
+    if (!say(&m, NULL)) fail("send", "no room for one message");
+    while (!shared->stop && !m.done) step(&m, NEAP_MS(20));
     bench_time(shared, bench_now() - begun);
   }
   leave(&m);

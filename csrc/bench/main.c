@@ -1,8 +1,8 @@
 /* neap-bench: the table of `make bench`, or one row of it.
  *
  *     neap-bench [--json]
- *     neap-bench bare|group|idle|bare-echo|group-echo [-r receivers] [-s size] [-w window]
- *                [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
+ *     neap-bench bare|group|idle|bare-echo|group-echo|group-rsvp [-r receivers] [-s size]
+ *                [-w window] [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
  *                [-x "layer.attr=value ..."]
  *     neap-bench path [-s size]
  *
@@ -29,12 +29,13 @@ static const struct {
   {"idle", bench_group_idle},
   {"bare-echo", bench_bare_echo},
   {"group-echo", bench_group_echo},
+  {"group-rsvp", bench_group_rsvp},
 };
 
 static int usage(const char *what)
 {
   fprintf(stderr,
-    "neap-bench: %s is neither --json nor bare, group, idle, bare-echo, group-echo, "
+    "neap-bench: %s is neither --json nor bare, group, idle, bare-echo, group-echo, group-rsvp, "
     "path or an option\n",
     what);
   return 2;

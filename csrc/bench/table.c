@@ -184,6 +184,24 @@ static void round_trip(bool json, const char *row, unsigned cores)
   line(json, row, figures, sizeof figures / sizeof *figures);
 }
 
+/* From a synchronous multicast until all members have delivered it.  (JGroups: 640 us.) */
+static void synchronous(bool json, const char *row)
+{
+  struct bench_load load = load_of(100);
+  struct series middle = {0}, tail = {0};
+  for (int i = 0; i < RUNS; i++) {
+    struct bench_result result = bench_measure(&load, bench_group_rsvp);
+    if (result.good) add(&middle, result.p50 * 1e6);
+    if (result.good) add(&tail, result.p99 * 1e6);
+  }
+  struct figure figures[] = {
+    {"p50_us", least(&middle), -200},
+    {"median", median(&middle), 0},
+    {"p99_us", least(&tail), 0},
+  };
+  line(json, row, figures, sizeof figures / sizeof *figures);
+}
+
 /* Waits until every receiver has so many messages, or a minute. */
 static uint64_t most_resident_at(const struct bench_run *run, uint64_t messages)
 {
@@ -302,6 +320,7 @@ void bench_table(bool json)
   between_namespaces(json);
   round_trip(json, "round trip 64 B, one core each", 2);
   round_trip(json, "round trip 64 B, both on one core", 1);
+  synchronous(json, "synchronous, 100 B to 4 members");
   memory(json);
   path(json);
   simulator(json);
