@@ -4,6 +4,7 @@
 # make test       installs, builds, lints, runs every spec with its variants
 # make sim SEEDS=1..1000    the swarm         make soak    real sockets under load
 # make fuzz SECONDS=120     any bytes through the decoder      make mutants   every known fault
+# make fuzz-live SECONDS=300   a living group among packets of its own, changed, under sanitizers
 # make bench, make install PREFIX= DESTDIR=, make clean
 #
 # BUILD=folder builds elsewhere; SAN=1 with sanitizers; MUTANT=n with one fault of spec/mutants.md.
@@ -135,6 +136,15 @@ fuzz: deps
 	@$(BUILD)/fuzz/packet -max_total_time=$(SECONDS) -max_len=4096 -timeout=5 -rss_limit_mb=1024 \
 	  -artifact_prefix=$(BUILD)/fuzz/ -verbosity=1 $(BUILD)/fuzz/found $(BUILD)/fuzz/seeds
 
+# A group that lives among packets of its own, changed; one round again: make fuzz-live SEED=17.
+# What was running when it ended stands in build/fuzz-live.
+LIVE_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),300)
+fuzz-live: deps
+	@$(MAKE) --no-print-directory -s -j2 BUILD=build/san SAN=1 OPT="-O1 -g" all
+	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1 NEAP_LIB=build/san/lib \
+	  luajit spec/support/fuzz_live_main.lua $(LIVE_SECONDS) "$(SEED)" build/fuzz-live
+
 # Installs the command, the library, pkg-config's file, Lua files and stacks below PREFIX.
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
@@ -158,4 +168,4 @@ clean:
 
 -include $(patsubst csrc/%.c,$(BUILD)/obj/%.d,$(wildcard csrc/bench/*.c))
 
-.PHONY: mutants mutant bench all deps run repl test sim soak fuzz install clean
+.PHONY: mutants mutant bench all deps run repl test sim soak fuzz fuzz-live install clean
