@@ -77,6 +77,8 @@ static bool asked(const struct rsvp *r, const struct neap_msg *m, unsigned type,
 
 static void keep(struct rsvp *r, struct neap_peer *peer, const struct asked *a, unsigned state)
 {
+  /* Nobody waits there any more, and what its streams still lack may never come. */
+  if (state & (HERE | TOLD | RISEN) && !neap_in_view(r->layer.view, peer)) return;
   struct peer *p = neap_peer_state(&r->layer, peer);
   if (!p->who) neap_link_init(&p->owed);
   p->who = peer;
@@ -87,8 +89,7 @@ static void keep(struct rsvp *r, struct neap_peer *peer, const struct asked *a, 
   neap_link_init(&o->link);
   neap_link_before(&p->owed, &o->link);
   r->owed++;
-  /* Some may never rise: their connection was given up, or they have risen and were forgotten with
-   * their sender, which has come back.  An answer too many does no harm. */
+  /* Some may never rise: their connection was given up.  An answer too many does no harm. */
   if (state == TOLD && ++p->told > RSVP_TOLD) drop_all(r, p, TOLD, 1);
 }
 
@@ -129,15 +130,21 @@ void neap_rsvp_stored(struct rsvp *r, const struct neap_event *event)
   }
   if (!m || !asked(r, m, NEAP_RSVP_REQUEST, &a) || a.ack_on >= ON_DELIVERY) return;
   if (a.ack_on == ON_RECEPTION && neap_oob(m)) return; /* It rises in this very turn. */
-  if (a.ack_on == ON_COMPLETION && !event->flag && !NEAP_IS_MUTANT(452)) return;
-
+  if (a.ack_on == ON_COMPLETION && !event->flag && !NEAP_IS_MUTANT(452)) {
+    if (neap_oob(m) && event->fresh) keep(r, m->from, &a, HERE);
+    return;
+  }
   if (find(p, a.id, a.number, TOLD)) return;
-  struct owed *risen = find(p, a.id, a.number, RISEN);
+  struct owed *waits = find(p, a.id, a.number, HERE | RISEN);
   answer_position(r, m->from, &a);
-  if (risen)
-    drop(r, p, risen);
-  else
+  if (waits && waits->state == HERE) {
+    waits->state = TOLD;
+    p->told++;
+  } else if (waits) {
+    drop(r, p, waits);
+  } else if (event->fresh || !neap_oob(m)) { /* Else it rose, and was forgotten with its sender. */
     keep(r, m->from, &a, TOLD);
+  }
 }
 
 /* What rides on a message that was handed up: its id, and whether its own header came with it. */
@@ -155,7 +162,11 @@ void neap_rsvp_rise(struct rsvp *r, struct neap_msg *m)
     neap_done_give(&r->layer, m, a.own ? a.id | DONE_OWN : a.id, a.number);
     keep(r, m->from, &a, HANDED);
   } else if (a.ack_on == ON_COMPLETION && neap_oob(m)) {
-    keep(r, m->from, &a, RISEN);
+    struct owed *here = find(p, a.id, a.number, HERE);
+    if (here)
+      here->state = RISEN;
+    else
+      keep(r, m->from, &a, RISEN);
   } else {
     answer_position(r, m->from, &a);
   }
@@ -193,7 +204,7 @@ void neap_rsvp_departed(struct rsvp *r)
   struct peer *p;
   neap_each_peer (&r->layer, p)
     if (p->who && !neap_in_view(r->layer.view, p->who))
-      drop_all(r, p, TOLD | RISEN | LATE, UINT32_MAX);
+      drop_all(r, p, HERE | TOLD | RISEN | LATE, UINT32_MAX);
 }
 
 void neap_rsvp_taking(struct rsvp *r, bool taking, bool committed)
@@ -214,5 +225,5 @@ void neap_rsvp_taking(struct rsvp *r, bool taking, bool committed)
 
 void neap_rsvp_forget(struct rsvp *r, struct peer *p)
 {
-  drop_all(r, p, TOLD | RISEN | HANDED | LATE, UINT32_MAX);
+  drop_all(r, p, HERE | TOLD | RISEN | HANDED | LATE, UINT32_MAX);
 }

@@ -53,6 +53,7 @@ enum owed_state {
   RISEN = 2,  /* out of band, waits until everything before it is stored */
   HANDED = 4, /* with the application */
   LATE = 8,   /* to be answered when the state that is being taken is there */
+  HERE = 16,  /* out of band, about to rise; not everything before it is stored */
 };
 
 struct owed {

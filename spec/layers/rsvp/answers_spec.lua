@@ -204,4 +204,21 @@ describe("rsvp, answers", function()
       g.sim:close()
     end)
   end)
+
+  it("owes nothing for what comes in pieces, out of band, all at once", function()
+    group.each_seed(20, function(seed)
+      local g = group.new { seed = seed, loss = 0.2, jitter = "3ms", reorder = 0.3,
+        with = { frag = { frag_size = "1KB" } } }
+      g.sim:spawn(function()
+        for n = 1, 10 do
+          assert(g.ann:send("before " .. n))
+          assert(g.ann:send(("x"):rep(3500), { oob = true, rsvp = "completion", wait = false }))
+        end
+      end)
+      g.sim:settle()
+      for _, name in ipairs(g.names) do assert.equal(0, g[name].stack.rsvp.owed) end
+      assert.equal(0, g.ann.stack.rsvp.pending)
+      g.sim:close()
+    end)
+  end)
 end)
