@@ -153,6 +153,12 @@ static bool has_table(unsigned type)
          type == NEAP_SETTINGS_COMMIT || type == NEAP_SETTINGS_TABLE;
 }
 
+/* Not of a kind that points into the packet. */
+static bool is_member(const struct neap_addr *addr)
+{
+  return addr->kind == NEAP_ADDR_UUID;
+}
+
 static bool read_table(
   const struct neap_msg *m, const struct neap_settings_own_head *head, struct table *table)
 {
@@ -164,8 +170,9 @@ static bool read_table(
     .len = m->len};
   if (m->len >= SETTINGS_TEXT || (m->len && memchr(m->body, 0, m->len))) return false;
   if (m->len) memcpy(table->text, m->body, m->len);
-  return settings_valid(table->text) && !table->epoch == neap_addr_none(&table->creator) &&
-         !(table->creator.kind == NEAP_ADDR_OTHER && table->creator.raw.at);
+  bool set = table->epoch > 0;
+  return settings_valid(table->text) && is_member(&table->creator) == set &&
+         is_member(&table->asker) == set;
 }
 
 /* What only the coordinator of this view says. */

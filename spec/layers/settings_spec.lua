@@ -250,6 +250,50 @@ describe("settings, when somebody dies", function()
   it("goes on without it: another member", function() at_each_step("bob", "dee") end)
 end)
 
+describe("settings, when the network is cut", function()
+  it("times out on both sides or is made, and all agree when it is whole again", function()
+    each_seed(20, function(seed)
+      local g = agreed.group { seed = seed, with = { fd_all = { timeout = "20s" } } }
+      g.sim:spawn(function()
+        neap.sleep(seed * 300 .. "us")
+        g.sim:partition({ "ann" }, { "bob", "cho" })
+      end)
+      local ends = {}
+      for index, name in ipairs(g.names) do
+        g.sim:spawn(function()
+          local ok, code = g[name].stack:set({ stable = { interval = index .. "s" } },
+            { all = true, timeout = "1s" })
+          ends[#ends + 1] = ok and "made" or code
+        end)
+      end
+      g.sim:run "5s"
+      g.sim:heal()
+      g.sim:run "10s"
+      assert.equal(3, #ends)
+      for _, code in ipairs(ends) do assert(code == "made" or code == "timeout", code) end
+      agreed.same(g)
+      assert.is_true(set_all(g, "cho", { stable = { interval = "9s" } }))
+      agreed.same(g)
+    end)
+  end)
+
+  it("gives who comes back alone what the others have set meanwhile", function()
+    each_seed(20, function(seed)
+      local g = agreed.group { seed = seed }
+      set_all(g, "bob", ACK)
+      g.sim:partition({ "ann" }, { "bob", "cho" })
+      g.sim:run "8s" -- Two views.
+      for n = 1, seed % 3 + 1 do -- Ann's epoch may be the higher one, and is of no group.
+        assert.is_true(set_all(g, "ann", { stable = { interval = 10 + n .. "s" } }))
+      end
+      assert.is_true(set_all(g, "cho", { stable = { interval = "8s" } }))
+      g.sim:heal()
+      agreed.together(g)
+      assert.equal("nakack.retransmission=ack\nstable.interval=8s\n", agreed.same(g))
+    end)
+  end)
+end)
+
 describe("settings refuses", function()
   it("a member that is not Neap's", function()
     local g = agreed.group {}
@@ -301,6 +345,28 @@ describe("settings refuses", function()
     local ann = sim:join("g", { stack = "lan", name = "ann" })
     local ok, code = ann.stack:set(ACK, { all = true })
     assert.same({ nil, "not joined" }, { ok, code })
+  end)
+end)
+
+describe("a joiner", function()
+  it("says what it cannot set, and sets the rest", function()
+    local g = agreed.group {}
+    set_all(g, "ann", { mfc = { max_credits = "1MB" }, stable = { interval = "5s" } })
+    g:join("dee", { stack = neap.stack(function(s)
+      return s.extend(agreed.stack, { "Without flow control.", s.remove "mfc" })
+    end) })
+    local troubles = {}
+    g.dee:on("trouble", function(trouble) table.insert(troubles, trouble.text) end)
+    g.sim:run "3s"
+    assert.same({
+      "settings: what the group has set cannot be set here: the stack has no layer called 'mfc'",
+    }, troubles)
+    assert.equal(1, g.dee.settings.unable)
+    assert.equal("5s", tostring(g.dee.stable.interval))
+    assert.is_true(set_all(g, "bob", { stable = { interval = "6s" } }))
+    assert.equal(1, #troubles)
+    local ok, code, why = set_all(g, "bob", { mfc = { max_credits = "2MB" } })
+    assert.same({ nil, "refused", "dee: the stack has no layer called 'mfc'" }, { ok, code, why })
   end)
 end)
 

@@ -56,12 +56,35 @@ local function at_load(attr, value)
   return ok and result, not ok and result
 end
 
-local function at_run_time(attr, value)
+local function running(set)
+  return function(attr, value)
+    local sim = neap.sim { seed = 1 }
+    local stack = neap.stack(function(s) return s.stack "h42" { "S.", layer {}, s.udp {} } end)
+    local ann = assert(sim:join("g", { stack = stack, name = "ann" }))
+    local ok, problem = pcall(set, ann, attr, value)
+    return ok and readers[attr](ann), not ok and problem
+  end
+end
+
+local at_run_time = running(function(ann, attr, value) ann.h42[attr] = value end)
+local by_set = running(function(ann, attr, value)
+  return assert(ann.stack:set { h42 = { [attr] = value } })
+end)
+
+-- The whole group, and nobody is told of what cannot be.
+local function for_all(attr, value)
   local sim = neap.sim { seed = 1 }
-  local stack = neap.stack(function(s) return s.stack "h42" { "S.", layer {}, s.udp {} } end)
+  local stack = neap.stack(function(s)
+    return s.extend("lan", { "S.", s.before("udp", layer {}) })
+  end)
   local ann = assert(sim:join("g", { stack = stack, name = "ann" }))
-  local ok, problem = pcall(function() ann.h42[attr] = value end)
-  return ok and readers[attr](ann), not ok and problem
+  local bob = assert(sim:join("g", { stack = stack, name = "bob" }))
+  sim:run "3s"
+  local ok, problem = pcall(function()
+    return assert(ann.stack:set({ h42 = { [attr] = value } }, { all = true }))
+  end)
+  sim:run "1s"
+  return ok and readers[attr](bob), not ok and problem
 end
 
 describe("h42", function()
@@ -71,7 +94,7 @@ describe("h42", function()
         type(row[1]) == "table" and "a table" or tostring(row[1])
       it(("%s for a %s is %s"):format(shown, attr,
         row[index + 1] and tostring(row[index + 1]) or "refused"), function()
-        for _, when in ipairs { at_load, at_run_time } do
+        for _, when in ipairs { at_load, at_run_time, by_set, for_all } do
           local result, problem = when(attr, row[1])
           assert.equal(row[index + 1], result, problem)
           if not result then

@@ -171,9 +171,13 @@ void settings_plan(const struct settings *s, const char *text, struct plan *plan
   plan->problems = neap_text_of(plan->problems_text, sizeof plan->problems_text);
   for (const char *at = text; next_row(&at, &row);) {
     struct neap_change change = {0};
-    if (!find_attr(s, row.name, &change, &plan->problems)) continue;
+    char nothing[1];
+    struct neap_text unheard = neap_text_of(nothing, sizeof nothing);
     bool known = find(s->now.text, row.name, &old);
-    if (known && !by_name(old.value, row.value) && same(row.value, current(&change, is))) continue;
+    bool stays = known && !by_name(old.value, row.value);
+    /* What could not be set here before was told then, and hinders nobody now. */
+    if (!find_attr(s, row.name, &change, stays ? &unheard : &plan->problems)) continue;
+    if (stays && same(row.value, current(&change, is))) continue;
     change.own = !known;
     add_change(plan, change, row.value);
   }
