@@ -59,6 +59,20 @@ describe("examples", function()
     has(text, "closed: left")
   end)
 
+  it("07 has one map everywhere, also for who comes late", function()
+    local text = example "07-map.lua"
+    has(text, "bob sees: rum 9 %-> nothing")
+    has(text, "the same: true")
+    has(text, "everybody has dee's gin for 12")
+  end)
+
+  it("08 takes a state and shows how far it is", function()
+    local text = example "08-joiner.lua"
+    has(text, "%[#####     %]  50 %%")
+    has(text, "done: true, 2160004 bytes")
+    has(text, "in the end: ann 1500, cho 1500")
+  end)
+
   it("07 shows who is waited for under each policy", function()
     local text = example "07-rsvp.lua"
     has(text, "\nreception +0 ms +2 ms +61 ms +2 ms +after 61 ms: true\n")

@@ -1,20 +1,16 @@
--- state: lan, and who joins can get the state of the group, by either mode.
+-- state: lan, and a member can get the state of the group from another one (ann:get_state).
+--
+--     state_transfer   top: holds multicasts while a state is on its way to this member
+--     rsvp ... mfc     as lan
+--     barrier          closed for a moment at both sides, in mode "barrier" only
+--     gms ... udp      as lan
+--
+-- Cost: nothing on the wire until somebody asks.  Then the state, two digests and three words; and
+-- what was said since the digest once more, at a member that was ahead of the one it asked.
 
-return stack "state" {
+return extend("lan", {
   "As lan, and a member gets the state of the group, with nothing twice or never.",
 
-  state_transfer { mode = "applied" },
-  rsvp     { timeout = "10s", ack_on = "delivery" },
-  frag     {},
-  ufc      {},
-  mfc      {},
-  barrier  {},
-  gms      { join_timeout = "1s" },
-  stable   { interval = "20s", max_bytes = "2MB" },
-  unicast  { retransmission = "ack" },
-  nakack   { retransmission = "nak", xmit_interval = "500ms" },
-  verify_suspect {},
-  fd_all   { timeout = "40s", interval = "8s" },
-  ping     {},
-  udp      { group = "239.7.7.7:7600" },
-}
+  before("rsvp", state_transfer { mode = "applied" }),
+  before("gms", barrier {}),
+})

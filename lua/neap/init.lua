@@ -12,6 +12,7 @@ local Sim = require "neap.sim"
 local World = require "neap.world"
 local input = require "neap.input"
 local layer = require "neap.layer"
+local map = require "neap.map"
 local mistake = require "neap.mistake"
 local quantity = require "neap.quantity"
 local stack = require "neap.stack"
@@ -30,6 +31,11 @@ end
 -- Joins a group; returns when the first view is there.  nil, code, detail.
 function neap.join(cluster, options)
   return Channel.join(world_for "join", cluster, options)
+end
+
+-- A replicated map (neap/map.lua): joins and takes it, then returns.  nil, code, detail.
+function neap.map(group, options)
+  return map(neap.join, group, options)
 end
 
 function neap.spawn(f, ...)
