@@ -29,7 +29,7 @@ enum neap_own_protocol {
   NEAP_OWN_NAKACK = 1024,  /* MODE and PURGED of a multicast stream */
   NEAP_OWN_UNICAST = 1025, /* MODE, STABLE, EMPTY, NONE, SYNC of a connection */
   NEAP_OWN_RSVP = 1026,    /* ack_on and the request's seqno, beside RSVP's header */
-  NEAP_OWN_GMS = 1027,     /* epochs of streams in digests, excluded members, group settings */
+  NEAP_OWN_GMS = 1027,     /* epochs of streams in digests, excluded members */
   NEAP_OWN_FC = 1028,      /* receivers' windows */
   NEAP_OWN_STATE = 1029,   /* state transfer in mode applied */
   NEAP_OWN_STABLE = 1030,  /* rounds on demand */

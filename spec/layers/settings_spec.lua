@@ -250,6 +250,43 @@ describe("settings, when somebody dies", function()
   it("goes on without it: another member", function() at_each_step("bob", "dee") end)
 end)
 
+describe("settings, when the last words of a coordinator reach one member only", function()
+  it("makes it everywhere a round trip after the next view, and tells the asker", function()
+    each_seed(20, function(seed)
+      local g = agreed.group { seed = seed, names = { "ann", "bob", "cho", "dee" } }
+      for _, name in ipairs { "cho", "dee" } do
+        g.sim:drop { from = "ann", to = name, layer = "settings", type = 5 } -- COMMIT.
+      end
+      local ok, came
+      g.sim:spawn(function() ok = g.cho.stack:set(ACK, { all = true }) end)
+      while g.bob.settings.epoch == 0 do g.sim:run "100us" end
+      agreed.kill(g, "ann")
+      g.cho:on("view", function(view) came = #view.members == 3 and g.sim:now() or came end)
+      while not came do g.sim:run "100us" end
+      assert.is_nil(ok)
+      assert.equal(0, g.cho.settings.epoch)
+      g.sim:run "2100us" -- 1 ms there, 1 ms back.
+      for _, name in ipairs { "bob", "cho", "dee" } do
+        assert.equal(1, g[name].settings.epoch)
+        assert.equal("ack", g[name].nakack.retransmission)
+      end
+      g.sim:run "1s"
+      assert.is_true(ok)
+      agreed.same(g)
+    end)
+  end)
+
+  it("is closed for who asked and closes", function()
+    local g = agreed.group {}
+    local result
+    g.sim:spawn(function() result = { g.bob.stack:set(ACK, { all = true }) } end)
+    g.sim:run "500us"
+    g.bob:close()
+    g.sim:run "1ms"
+    assert.same({ nil, "closed" }, result)
+  end)
+end)
+
 describe("settings, when the network is cut", function()
   it("times out on both sides or is made, and all agree when it is whole again", function()
     each_seed(20, function(seed)
