@@ -54,6 +54,10 @@ static const struct neap_attr nakack_attrs[] = {
   {NEAP_PARAM, "announce_delay", AT(announce_delay), "ns", NEAP_MS(5), 0, NEAP_S(60),
     .live = NEAP_NOW,
     .doc = "From the last send to the first announcement of its seqno. 0: in the next turn."},
+  {NEAP_PARAM, "resend_last_seqno", AT(resend_last_seqno), "", 1, .type = NEAP_BOOL,
+    .live = NEAP_NOW,
+    .doc = "Announce the last seqno after sending. Off: in nak mode a loss at the end is left to "
+           "`stable`; where reports are wanted it is announced all the same."},
   {NEAP_PARAM, "resend_last_seqno_max_times", AT(max_times), "announcements", 2, 0, 1000,
     .live = NEAP_TICK,
     .doc = "In nak mode the last seqno is announced so often, then there is silence. 0: until "
@@ -290,6 +294,8 @@ static void nakack_changed(struct neap_layer *layer, const struct neap_attr *att
     nakack_size(n);
   } else if (attr->at == AT(xmit_interval)) {
     nakack_resume(n);
+  } else if (attr->at == AT(resend_last_seqno)) {
+    nakack_tail_anew(n);
   } else if (attr->at == AT(xmit_from_random_member) && !n->xmit_from_random_member) {
     struct stream *s;
     neap_each_peer (layer, s)

@@ -143,6 +143,19 @@ describe("JGRP-1904", function()
     assert.equal(0, announcements(g, function() g.sim:run "60s" end))
   end)
 
+  it("is left to a stability round where resend_last_seqno is off, until it is on again", function()
+    local g = new(1, "nak", { resend_last_seqno = false })
+    local lost = g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
+    assert.equal(0, announcements(g, function() burst(g); g.sim:run "5s" end))
+    assert.equal(1, g.sim:hits(lost))
+    assert.equal("1 2 3 4", g:got "cho")
+    assert.equal(1, announcements(g, function()
+      g.ann.stack.nakack.resend_last_seqno = true
+      g.sim:run "20ms"
+    end))
+    assert.equal("1 2 3 4 5", g:got "cho")
+  end)
+
   it("does not announce while messages are being sent", function()
     local g = new(1, "nak")
     local sent = announcements(g, function()

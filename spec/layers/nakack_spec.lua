@@ -173,6 +173,29 @@ describe("nakack", function()
     end
   end)
 
+  it("keeps what comes before the first view, bounded, and lacks nothing of it", function()
+    local kept, dropped = 0, 0
+    group.each_seed(20, function(seed)
+      local with = { nakack = { become_server_queue_size = seed % 2 == 0 and 50 or 2 } }
+      local g = group.new { names = { "ann" }, seed = seed, with = with }
+      g:join("bob", { with = with })
+      for i = 1, 200 do
+        send(g, "ann", i, i)
+        g.sim:run "500us"
+        kept = math.max(kept, nakack(g, "bob").early)
+        assert(nakack(g, "bob").early <= with.nakack.become_server_queue_size)
+      end
+      g.sim:run "3s"
+      local list = g.bodies.bob
+      for k = 2, #list do assert.equal(tonumber(list[k - 1]) + 1, tonumber(list[k])) end
+      assert.equal("200", list[#list])
+      dropped = dropped + nakack(g, "bob").dropped_early
+      assert.equal(0, nakack(g, "bob").early)
+      g.sim:close()
+    end)
+    assert(kept > 2 and dropped > 0)
+  end)
+
   it("keeps what a digest promised until everybody has the view", function()
     -- bob learns late of dee, and would free what he sends if the coordinator reported it.
     for _, mode in ipairs(MODES) do

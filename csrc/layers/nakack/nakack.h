@@ -120,7 +120,7 @@ struct nakack {
   uint64_t window_bytes, pace_bytes, window_messages;
   uint64_t max_times, announce_bytes, list_max, early_max;
   uint64_t use_mcast_xmit_req, first_seqno;
-  bool use_mcast_xmit, xmit_from_random_member, force;
+  bool use_mcast_xmit, xmit_from_random_member, resend_last_seqno, force;
   /* gauges */
   uint64_t current_seqno, current_low, mode_pending, window_used, window_stored, waiting,
     repair_time;

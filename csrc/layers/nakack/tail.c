@@ -31,10 +31,12 @@ bool nakack_tail_due(const struct nakack *n)
   return nakack_after(n->own->win.high, n->others);
 }
 
+/* There is reason for one more announcement. */
 static bool goes_on(const struct nakack *n)
 {
   if (NEAP_IS_MUTANT(304)) return n->rounds < n->max_times;
-  return n->rounds < n->max_times || !n->max_times || nakack_wants_report(n) || nakack_pressed(n);
+  if (nakack_wants_report(n) || nakack_pressed(n)) return true;
+  return n->resend_last_seqno && (n->rounds < n->max_times || !n->max_times);
 }
 
 /* From the last send to the first announcement.  Sooner where it may be want of room that ended the
@@ -78,7 +80,7 @@ void nakack_tail_fire(struct neap_layer *layer, struct neap_timer *timer)
     neap_timer_start(layer, timer, first_pause(n) - since);
     return;
   }
-  if (n->rounds && !goes_on(n)) return;
+  if (!goes_on(n)) return;
   nakack_announce(n);
   n->rounds++;
   if (goes_on(n)) neap_timer_start(layer, timer, next_pause(n));
