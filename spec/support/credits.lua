@@ -228,6 +228,99 @@ function credits.stories(layer)
     end)
   end)
 
+  -- Both modes of the layer that carries the messages.
+  local function modes(with, mode)
+    with.unicast, with.nakack = { retransmission = mode }, { retransmission = mode }
+    return with
+  end
+
+  for _, mode in ipairs { "nak", "ack" } do
+    story("heals whatever credits and requests get lost above what resends: " .. mode, function()
+      local stack = neap.stack(function(s)
+        return s.extend("lan", { "Credits get lost for good.", s.before("gms", s.drop {
+          honest = false, when = "layer=" .. layer .. " way=up probability=0.4" }) })
+      end)
+      group.each_seed(20, function(seed)
+        local g = members(layer, { seed = seed, stack = stack, with = modes(
+          { [layer] = { max_credits = "100KB", max_block_time = "100ms" } }, mode) })
+        g:call(function()
+          for _ = 1, 60 do assert(g.ann:send(BODY, { to = to })) end
+        end)
+        g.sim:run "10s"
+        assert.equal(60, #g.bodies.bob)
+        assert.is_true(g.ann.drop.hits + g.bob.drop.hits > 0)
+        g.sim:close()
+      end)
+    end)
+
+    story("lets one sender's slow callback starve no other sender: " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = members(layer, { seed = seed, loss = 0.05, with = modes({}, mode) })
+        local came = { ann = 0, cho = 0 }
+        g.bob:on("message", function(msg)
+          came[msg.from] = came[msg.from] + 1
+          if msg.from == "ann" then neap.sleep "1h" end
+        end)
+        g.sim:spawn(function()
+          while g.ann:is_open() do g.ann:send(BODY, { to = to }) end
+        end)
+        g:call(function()
+          for _ = 1, 60 do assert(g.cho:send(BODY, { to = to })) end
+        end)
+        g.sim:run "5s"
+        assert.same({ ann = 1, cho = 60 }, came)
+        g.sim:close()
+      end)
+    end)
+
+    story("lets a greedy receiver starve nobody, nor its own sends: " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = members(layer, { seed = seed, loss = 0.05, with = modes({}, mode) })
+        local came = { ann = 0, bob = 0, cho = 0 }
+        g.bob:on("message", function(msg) -- Talks whenever it hears something.
+          came[msg.from] = came[msg.from] + 1
+          if msg.from ~= "bob" then g.bob:send(BODY, { to = to and msg.from }) end
+        end)
+        for _, from in ipairs { "ann", "cho" } do
+          g.sim:spawn(function()
+            for _ = 1, 60 do assert(g[from]:send(BODY, { to = to })) end
+          end)
+        end
+        g.sim:run "20s"
+        assert.equal(60, came.ann)
+        assert.equal(60, came.cho)
+        g.sim:close()
+      end)
+    end)
+
+    story("lets a paused receiver hold back only what goes to it: " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = members(layer, { seed = seed, with = modes(
+          { fd_all = { timeout = "5s", interval = "1s" } }, mode) })
+        g.sim:pause "bob"
+        local freed
+        g.sim:spawn(function()
+          for n = 1, 30 do
+            local ok = g.ann:send(BODY, { to = to })
+            if n > 15 then freed = { ok = ok, at = g.sim:now() } end
+          end
+        end)
+        g.sim:run "1s"
+        assert.is_nil(freed)
+        g:call(function() -- The other class, and another member.
+          for _ = 1, 60 do assert(g.ann:send(BODY, { to = "cho" })) end
+          for _ = 1, 60 do assert(g.cho:send(BODY, { to = "ann" })) end
+        end)
+        local view
+        g.ann:on("view", function() view = view or g.sim:now() end)
+        g.sim:run "20s"
+        assert.is_true(freed.at >= view)
+        assert.equal(layer == "mfc" or nil, freed.ok)
+        g.sim:close()
+      end)
+    end)
+  end
+
   story("by hand takes full credits, which the real ones do not add to", function()
     local g = members(layer)
     local release = hold(g, "bob")
