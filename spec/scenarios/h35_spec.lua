@@ -38,6 +38,46 @@ describe("H35", function()
     end)
   end
 
+  for _, mode in ipairs { "ack", "nak" } do
+    it("accounts for every multicast on a slow link, in " .. mode .. " mode", function()
+      group.each_seed(20, function(seed)
+        local g = group.new { seed = seed, capacity = "1MB", with = {
+          nakack = { retransmission = mode, window_bytes = "200KB" } } }
+        local taken, turned, writable = {}, 0, 0
+        local body = ("x"):rep(10000)
+        g.ann:on("writable", function(to)
+          assert.is_nil(to)
+          writable = writable + 1
+        end)
+        g.sim:spawn(function()
+          for i = 1, 60 do -- Waits for room.
+            assert(g.ann:send("w" .. i .. body))
+            taken[#taken + 1] = "w" .. i
+            if i % 7 == 0 then neap.sleep "1ms" end
+          end
+        end)
+        g.sim:spawn(function()
+          for i = 1, 200 do -- Does not.
+            local ok, code = g.ann:send("n" .. i .. body, { block = false })
+            if ok then taken[#taken + 1] = "n" .. i else turned = turned + 1 end
+            assert(ok or code == "would block", code)
+            neap.sleep "2ms"
+          end
+        end)
+        g.sim:run "10s"
+        g.sim:settle()
+        for _, name in ipairs { "bob", "cho" } do
+          local got = {}
+          for i, each in ipairs(g.bodies[name]) do got[i] = each:match "^%a%d+" end
+          assert.same(taken, got)
+        end
+        assert(turned > 0 and #taken > 60, turned)
+        assert(writable > 0 and writable <= turned, writable)
+        g.sim:close()
+      end)
+    end)
+  end
+
   it("counts what is not kept and gets lost on the way", function()
     local g = group.new { names = { "ann", "bob" } }
     local before = g.sim:counts().lost["link queue full"]
