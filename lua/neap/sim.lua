@@ -207,7 +207,8 @@ function Sim:heal() core.sim_heal(self.handle) end
 function Sim:inject(options)
   local given = type(options) == "table" and options or {}
   if type(given.from) ~= "string" or type(given.bytes) ~= "string" then
-    mistake.raise("inject takes a host and bytes: { from = \"fay\", to = \"bob\", bytes = \"...\" }")
+    mistake.raise("inject takes a host and bytes: " ..
+      "{ from = \"fay\", to = \"bob\", bytes = \"...\" }")
   end
   local to = given.to ~= nil and member(given.to, "inject") or nil
   local place, problem = core.sim_inject(self.handle, given.from, to, given.bytes)

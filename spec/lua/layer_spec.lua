@@ -478,7 +478,6 @@ describe("an error in a Lua layer", function()
     local ok, code, detail = sim:join("g", { stack = stack, name = "ann" })
     assert.is_nil(ok)
     assert.equal("string", type(code))
-    -- File, line, and what it was: no key.
     assert.matches("closed: cannot open: .*layer_spec.lua:%d+: no key$", detail)
   end)
 
