@@ -214,6 +214,8 @@ static void take(struct settings *s, struct neap_msg *m)
     s->stale++;
   else if (head->type == NEAP_SETTINGS_ASK) /* Answered whoever it is meant for. */
     settings_ask(s, settings_request(s, m->from, head, body));
+  else if (head->type == NEAP_SETTINGS_ABORT && s->leads)
+    settings_withdrawn(s, m->from, head->ticket);
   else if (head->type == NEAP_SETTINGS_RESULT)
     settings_agreed(s, &(struct ended){head->ticket, head->code, head->epoch, body, !head->code});
   else if (head->type == NEAP_SETTINGS_VOTE)

@@ -100,6 +100,23 @@ describe("settings", function()
     end)
   end)
 
+  it("does not make what nobody waits for any more", function()
+    each_seed(20, function(seed)
+      local g = agreed.group { seed = seed, with = { fd_all = { timeout = "40s" } } }
+      g.sim:run(seed * 50 .. "us")
+      g.sim:pause "ann"
+      local ok, code, detail = set_all(g, "bob", ACK, { timeout = "100ms" })
+      assert.same({ nil, "timeout", { "ann" }, false }, { ok, code, detail.missing, detail.made })
+      g.sim:resume "ann"
+      g.sim:run "5s"
+      assert.equal(1, g.ann.settings.asked)
+      assert.is_nil(agreed.same(g))
+      assert.equal(0, g.ann.settings.queued)
+      assert.is_true(set_all(g, "bob", ACK))
+      agreed.same(g)
+    end)
+  end)
+
   it("gives a joiner what is set, a round trip after its view", function()
     each_seed(20, function(seed)
       local g = agreed.group { seed = seed }

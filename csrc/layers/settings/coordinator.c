@@ -268,6 +268,20 @@ void settings_next(struct settings *s)
   }
 }
 
+void settings_withdrawn(struct settings *s, const struct neap_peer *asker, uint32_t ticket)
+{
+  for (struct neap_link *at = s->queue.next; at != &s->queue; at = at->next) {
+    struct request *r = NEAP_HOLDER(at, struct request, link);
+    if (r->asker != asker || r->ticket != ticket) continue;
+    if (!s->open || r != first(s))
+      end(s, r, NEAP_TIMEOUT, "");
+    else if (!s->committed)
+      give_up(s, NEAP_TIMEOUT, "");
+    break;
+  }
+  settings_next(s);
+}
+
 /* ---- what members say ---- */
 
 /* An answer in this round that is owed; then it is owed no more. */

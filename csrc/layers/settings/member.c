@@ -96,13 +96,18 @@ void settings_agreed(struct settings *s, const struct ended *ended)
   neap_event_up(&s->layer, &event);
 }
 
+/* Is this change of mine the last that the group has made? */
+static bool is_made(const struct settings *s, uint32_t ticket)
+{
+  return ticket == s->now.ticket && neap_addr_equal(&s->now.asker, &neap_self(&s->layer)->addr);
+}
+
 void settings_resolve(struct settings *s)
 {
-  const struct neap_peer *self = neap_self(&s->layer);
   for (unsigned i = 0; i < SETTINGS_MINE; i++) {
     uint32_t ticket = s->mine[i].ticket;
     if (!ticket || !s->mine[i].orphan) continue;
-    bool made = ticket == s->now.ticket && neap_addr_equal(&s->now.asker, &self->addr);
+    bool made = is_made(s, ticket);
     settings_agreed(s, &(struct ended){.ticket = ticket,
                          .code = made ? 0 : NEAP_RESET,
                          .epoch = made ? s->epoch : 0,
@@ -110,15 +115,29 @@ void settings_resolve(struct settings *s)
   }
 }
 
+/* The coordinator says nothing.  It may find the request in the end: then it finds, right behind it,
+ * that nobody wants that any more. */
+static void withdraw(struct settings *s, uint32_t ticket)
+{
+  const struct neap_view *view = s->layer.view;
+  struct neap_settings_own_head head = {.type = NEAP_SETTINGS_ABORT, .ticket = ticket};
+  if (view && !view->members[0]->self && view->members[0]->generation)
+    settings_send(s, settings_message(s, view->members[0], &head, (struct neap_slice){0}));
+}
+
 void settings_mine_due(struct settings *s, uint64_t now)
 {
   char name[NEAP_ADDR_TEXT];
   for (unsigned i = 0; i < SETTINGS_MINE; i++) {
-    if (!s->mine[i].ticket || s->mine[i].due > now) continue;
+    uint32_t ticket = s->mine[i].ticket;
+    if (!ticket || s->mine[i].due > now) continue;
     s->late++;
+    withdraw(s, ticket);
     const char *who = s->layer.view ? neap_peer_text(s->layer.view->members[0], name) : "";
-    settings_agreed(
-      s, &(struct ended){.ticket = s->mine[i].ticket, .code = NEAP_TIMEOUT, .text = slice_of(who)});
+    settings_agreed(s, &(struct ended){.ticket = ticket,
+                         .code = NEAP_TIMEOUT,
+                         .epoch = is_made(s, ticket) ? s->epoch : 0,
+                         .text = slice_of(who)});
   }
 }
 

@@ -162,6 +162,8 @@ void settings_mine_due(struct settings *s, uint64_t now);
 
 /* ---- coordinator.c ---- */
 
+/* Who asked does not wait for it any more: it is not made, unless it is. */
+void settings_withdrawn(struct settings *s, const struct neap_peer *asker, uint32_t ticket);
 /* A new one, at the end of the queue. */
 struct request *settings_request(struct settings *s, struct neap_peer *asker,
   const struct neap_settings_own_head *head, struct neap_slice text);
