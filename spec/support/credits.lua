@@ -13,8 +13,11 @@ local BODY = credits.body
 local function members(layer, options)
   options = options or {}
   options.with = options.with or {}
-  options.with.unicast = { window_bytes = "100MB", window_messages = 65536 }
-  options.with.nakack = { window_bytes = "100MB", window_messages = 65536 }
+  for _, carrier in ipairs { "unicast", "nakack" } do
+    local settings = options.with[carrier] or {}
+    settings.window_bytes, settings.window_messages = "100MB", 65536
+    options.with[carrier] = settings
+  end
   options.with[layer] = options.with[layer] or {}
   options.with[layer].max_credits = options.with[layer].max_credits or "100KB"
   return group.new(options)
@@ -39,6 +42,12 @@ local function hold(g, name)
     table.insert(g.bodies[name], msg.body)
   end)
   return function(count) free = count or 1e9 end
+end
+
+-- Both layers that carry messages, in this mode.
+local function modes(with, mode)
+  with.unicast, with.nakack = { retransmission = mode }, { retransmission = mode }
+  return with
 end
 
 credits.members, credits.fill, credits.hold = members, fill, hold
@@ -94,15 +103,31 @@ function credits.stories(layer)
   end)
 
   story("admits a message larger than all credits, and gets its bytes back", function()
-    local g = members(layer)
-    g:call(function()
-      for _ = 1, 5 do assert(g.ann:send(("x"):rep(1000000), { to = to })) end
+    group.each_seed(20, function(seed)
+      local g = members(layer, { seed = seed, loss = seed % 3 == 0 and 0.05 or 0,
+        with = modes({}, seed % 2 == 0 and "nak" or "ack") })
+      g:call(function()
+        for _ = 1, 5 do assert(g.ann:send(("x"):rep(1000000), { to = to })) end
+      end)
+      g:calm()
+      assert.equal(5, #g.bodies.bob)
+      local bound = fill(g, to)
+      assert.is_true(bound >= 4 and bound <= 10, tostring(bound))
+      g.sim:close()
     end)
-    g.sim:settle()
-    assert.equal(5, #g.bodies.bob)
-    local bound = 0
-    while g.ann:send(BODY, { to = to, block = false }) do bound = bound + 1 end
-    assert.is_true(bound >= 4 and bound <= 10, tostring(bound))
+  end)
+
+  story("ends a waiting send when the sender closes", function()
+    local g = members(layer)
+    hold(g, "bob")
+    fill(g, to)
+    local ended
+    g.sim:spawn(function() ended = { g.ann:send(BODY, { to = to }) } end)
+    g.sim:run "1s"
+    assert.is_nil(ended)
+    g.ann:close()
+    g.sim:run "1ms"
+    assert.same({ nil, "closed" }, ended)
   end)
 
   story("frees a waiting sender with the view that a slow member is not in", function()
@@ -227,12 +252,6 @@ function credits.stories(layer)
       g.sim:close()
     end)
   end)
-
-  -- Both modes of the layer that carries the messages.
-  local function modes(with, mode)
-    with.unicast, with.nakack = { retransmission = mode }, { retransmission = mode }
-    return with
-  end
 
   for _, mode in ipairs { "nak", "ack" } do
     story("heals whatever credits and requests get lost above what resends: " .. mode, function()
