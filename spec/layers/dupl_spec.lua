@@ -99,6 +99,46 @@ describe("dupl", function()
     end)
   end
 
+  -- Regular and out-of-band, to all, to others and to oneself, by everybody at once.
+  for _, mode in ipairs { "nak", "ack" } do
+    it("brings nobody anything twice, mixed by three senders: " .. mode, function()
+      group.each_seed(20, function(seed)
+        local g = group.new { stack = stack("udp", { up = 0.5, down = 0.5 }), seed = seed,
+          with = { nakack = { retransmission = mode }, unicast = { retransmission = mode } } }
+        local wanted = {}
+        for _, from in ipairs(g.names) do
+          g.sim:spawn(function()
+            for n = 1, 8 do
+              for _, oob in ipairs { true, false } do
+                for _, to in ipairs { "all", "ann", "bob", "cho" } do
+                  local body = ("%s %s %d %s"):format(from, to, n, oob and "oob" or "regular")
+                  assert(g[from]:send(body, { oob = oob, to = to ~= "all" and to or nil }))
+                  wanted[body] = to == "all" and 3 or 1
+                end
+              end
+              neap.sleep "1ms"
+            end
+          end)
+        end
+        g:calm()
+        local last = {}
+        for _, name in ipairs(g.names) do
+          for _, body in ipairs(g.bodies[name]) do
+            wanted[body] = wanted[body] - 1
+            local stream, n, kind = body:match "^(%l+ %l+) (%d+) (%l+)$"
+            if kind == "regular" then
+              local key = name .. stream
+              assert.equal((last[key] or 0) + 1, tonumber(n))
+              last[key] = tonumber(n)
+            end
+          end
+        end
+        for body, left in pairs(wanted) do assert.equal(0, left, body) end
+        g.sim:close()
+      end)
+    end)
+  end
+
   it("is heard above them, where a synchronous send is answered once", function()
     local g = group.new { stack = stack("rsvp", { down = 1 }) }
     local ok = g:call(function() return g.ann:send("now", { rsvp = true }) end)
