@@ -82,4 +82,13 @@ describe("examples", function()
     has(text, "\noff .* timeout, missing cho\n")
     has(text, "\n5min .* true, left cho\n")
   end)
+
+  it("09 breaks things below those who repair, and above", function()
+    local text = example "09-broken-on-purpose.lua"
+    for _, row in ipairs { "drop     1 2 3 4 5 6 7 8   1 2 4 5 6 7 8",
+      "dupl     1 2 3 4 5 6 7 8   1 2 3 3 4 5 6 7 8", "delay    1 2 3 4 5 6 7 8   1 2 4 5 6 7 8 3",
+      "shuffle  1 2 3 4 5 6 7 8   2 3 1 4" } do
+      has(text, row)
+    end
+  end)
 end)
