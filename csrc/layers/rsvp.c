@@ -193,11 +193,11 @@ static enum neap_verdict falling(struct rsvp *r, struct neap_event *event)
     neap_rsvp_flush(r, event);
     return NEAP_STOP;
   case NEAP_EVENT_DIGEST_OVERWRITE:
-    if (event->flag) neap_rsvp_taking(r, true, false);
+    if (event->flag) neap_rsvp_taking(r, true);
     return NEAP_PASS;
   case NEAP_EVENT_DIGEST_COMMIT:
   case NEAP_EVENT_DIGEST_ABORT:
-    neap_rsvp_taking(r, false, event->kind == NEAP_EVENT_DIGEST_COMMIT);
+    neap_rsvp_taking(r, false);
     return NEAP_PASS;
   default:
     return NEAP_PASS;

@@ -15,7 +15,8 @@
  * with the application still.  One that is early is answered only if it was before.
  *
  * While a state is being taken this member's streams say what it will have: what would be answered
- * on the strength of that is answered when the state is there.
+ * on the strength of that is answered when the state is there; or when there will be none, for then
+ * the streams go on where they were and nothing was left out.
  *
  * Invariant: a peer is held exactly while something of it is owed, so a message that is with the
  * application is known even when its sender left the view and came back. */
@@ -113,7 +114,7 @@ static void answer(struct rsvp *r, struct neap_peer *peer, const struct asked *a
 /* Answers what is so by where the streams are; that counts only when a state is there. */
 static void answer_position(struct rsvp *r, struct neap_peer *peer, const struct asked *a)
 {
-  if (r->taking && !peer->self)
+  if (r->taking && !peer->self && !NEAP_IS_MUTANT(454))
     keep(r, peer, a, LATE);
   else
     answer(r, peer, a);
@@ -125,7 +126,8 @@ void neap_rsvp_stored(struct rsvp *r, const struct neap_event *event)
   struct asked a;
   struct peer *p = m ? neap_peer_state_have(&r->layer, m->from) : NULL;
   if (m && asked(r, m, NEAP_RSVP_BEACON, &a)) {
-    if (!event->flag && find(p, a.id, a.number, TOLD)) answer(r, m->from, &a);
+    if (!event->flag && find(p, a.id, a.number, TOLD) && !find(p, a.id, a.number, LATE))
+      answer_position(r, m->from, &a);
     return;
   }
   if (!m || !asked(r, m, NEAP_RSVP_REQUEST, &a) || a.ack_on >= ON_DELIVERY) return;
@@ -207,17 +209,16 @@ void neap_rsvp_departed(struct rsvp *r)
       drop_all(r, p, HERE | TOLD | RISEN | LATE, UINT32_MAX);
 }
 
-void neap_rsvp_taking(struct rsvp *r, bool taking, bool committed)
+void neap_rsvp_taking(struct rsvp *r, bool taking)
 {
   struct peer *p;
   r->taking = taking;
   neap_each_peer (&r->layer, p) {
-    struct owed *o;
-    if (!p->who) continue;
-    for (struct neap_link *at = p->owed.next; committed && at != &p->owed; at = at->next) {
-      o = NEAP_HOLDER(at, struct owed, link);
-      if (o->state != LATE) continue;
-      answer(r, p->who, &(struct asked){.id = o->id, .number = o->number, .own = o->own});
+    if (taking || !p->who) continue;
+    for (struct neap_link *at = p->owed.next; at != &p->owed; at = at->next) {
+      const struct owed *o = NEAP_HOLDER(at, struct owed, link);
+      if (o->state == LATE)
+        answer(r, p->who, &(struct asked){.id = o->id, .number = o->number, .own = o->own});
     }
     drop_all(r, p, LATE, UINT32_MAX);
   }

@@ -140,8 +140,8 @@ void neap_rsvp_finished(struct rsvp *r, const struct neap_event *event);
 void neap_rsvp_beacon(struct rsvp *r, const struct neap_msg *m);
 /* A view went by: of those that left only what the application has is waited for. */
 void neap_rsvp_departed(struct rsvp *r);
-/* A state is being taken, or that has ended, with a state or without. */
-void neap_rsvp_taking(struct rsvp *r, bool taking, bool committed);
+/* A state is being taken, or that has ended. */
+void neap_rsvp_taking(struct rsvp *r, bool taking);
 void neap_rsvp_forget(struct rsvp *r, struct peer *p);
 
 #endif

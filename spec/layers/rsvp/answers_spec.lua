@@ -185,6 +185,60 @@ describe("rsvp, answers", function()
     end
   end)
 
+  -- cho takes the state of ann for a second; what bob has sent comes to it meanwhile.
+  local function while_taking(seed, ack_on, ends)
+    local mode = MODES[seed % 2 + 1]
+    local g = group.new { seed = seed, stack = "state", with = {
+      fd_all = { timeout = "4s", interval = "500ms" }, nakack = { retransmission = mode },
+      rsvp = { resend = seed % 4 < 2 and "beacon" or "off", resend_interval = "50ms",
+        timeout = "60s" } } }
+    g.ann:on("state_request", function()
+      neap.sleep "1s"
+      return "state"
+    end)
+    g.cho:on("state", function(text) g.state = text end)
+    local lost = {}
+    for n, body in ipairs { "gap", "x" } do
+      lost[n] = g.sim:drop { from = "bob", to = "cho", layer = "nakack", body = body }
+    end
+    g.bob:send "gap"
+    local handles = { g.bob:send("x", { rsvp = ack_on, wait = false }) }
+    g.sim:run "20ms"
+    g.sim:spawn(function() g.result = { g.cho:get_state { from = "ann", timeout = "10s" } } end)
+    g.sim:run "300ms"
+    for _, rule in ipairs(lost) do g.sim:clear(rule) end
+    handles[2] = g.bob:send("y", { rsvp = ack_on, wait = false })
+    g.sim:run "600ms"
+    for _, handle in ipairs(handles) do assert.same({ "cho" }, handle.missing) end
+    ends(g)
+    for _, handle in ipairs(handles) do assert.same({}, handle.missing) end
+    assert.equal(0, g.cho.stack.rsvp.owed)
+    g.sim:close()
+  end
+
+  it("wait while a state is being taken, and come when it is there", function()
+    group.each_seed(20, function(seed)
+      while_taking(seed, ({ "reception", "completion", "delivery" })[seed % 3 + 1], function(g)
+        assert.is_nil(g.state)
+        g.sim:run "200ms"
+        assert.equal("state", g.state)
+        assert.equal("y", g:got "cho") -- The others are in the state.
+      end)
+    end)
+  end)
+
+  it("come in the usual way when there will be no state", function()
+    group.each_seed(20, function(seed)
+      while_taking(seed, ({ "completion", "delivery" })[seed % 2 + 1], function(g)
+        g.sim:kill "ann"
+        g.sim:run "20s"
+        assert.is_nil(g.result[1])
+        assert.is_nil(g.state)
+        assert.equal("gap x y", g:got "cho")
+      end)
+    end)
+  end)
+
   it("are forgotten with what will never rise", function()
     group.each_seed(20, function(seed)
       local g = group.new { seed = seed, with = { fd_all = { timeout = "4s", interval = "500ms" },

@@ -52,7 +52,8 @@ describe("rsvp, requests", function()
 
   it("fail with reset when their connection ends with messages that were not reported", function()
     group.each_seed(20, function(seed)
-      local g = group.new { seed = seed, loss = seed % 2 * 0.1, with = { fd_all = PATIENT } }
+      local g = group.new { seed = seed, loss = seed % 2 * 0.1, with = { fd_all = PATIENT,
+        unicast = { retransmission = seed % 4 < 2 and "ack" or "nak" } } }
       g.sim:pause "cho"
       local to_cho = g.ann:send("x", { rsvp = "reception", to = "cho", wait = false, timeout = 0 })
       local to_bob = g.ann:send("x", { rsvp = true, to = "bob", wait = false, timeout = "100s" })
@@ -290,8 +291,9 @@ end)
 describe("flush_sent", function()
   it("covers what was sent to one member as well", function()
     group.each_seed(20, function(seed)
+      local mode = seed % 2 == 0 and "ack" or "nak"
       local g = group.new { seed = seed, loss = 0.2, reorder = 0.1,
-        with = { nakack = { retransmission = seed % 2 == 0 and "ack" or "nak" } } }
+        with = { nakack = { retransmission = mode }, unicast = { retransmission = mode } } }
       local seen
       g:call(function()
         for n = 1, 20 do

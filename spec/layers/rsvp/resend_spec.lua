@@ -182,6 +182,40 @@ describe("rsvp, resends", function()
     end)
   end)
 
+  it("follow the mode of a connection and its toggles, for what is sent to one member", function()
+    group.each_seed(20, function(seed)
+      local mode = MODES[seed % 2 + 1]
+      local g = group.new { seed = seed, with = { fd_all = PATIENT,
+        unicast = { retransmission = mode, stable_interval = "60s" },
+        rsvp = { resend_interval = "200ms", timeout = "60s" } } }
+      timed_send(g, "warm", { rsvp = true, to = "cho" })
+      g.sim:run "1s"
+      g.sim:drop { from = "ann", to = "cho", layer = "unicast", body = "x", times = 1 }
+      local took, ok = timed_send(g, "x", { rsvp = "delivery", to = "cho" })
+      assert.is_true(ok)
+      local beacons = g.ann.stack.rsvp.beacons_sent
+      if mode == "nak" then -- The beacon shows the gap: nobody else would for a minute.
+        assert.equal(1, beacons)
+        assert(took >= 200 and took < 250, took)
+      else
+        assert.equal(0, beacons)
+        assert(took < 100, took)
+      end
+      -- A toggle while one waits: one beacon at once, then as the new mode says.
+      g.sim:pause "cho"
+      g.ann:send("y", { rsvp = true, to = "cho", wait = false })
+      g.sim:run "10ms"
+      g.ann.stack.unicast.retransmission = mode == "nak" and "ack" or "nak"
+      g.sim:run "1050ms"
+      local since = g.ann.stack.rsvp.beacons_sent - beacons
+      assert.equal(mode == "nak" and 1 or 6, since)
+      g.sim:resume "cho"
+      g.sim:run "5s"
+      assert.equal("warm x y", g:got "cho")
+      g.sim:close()
+    end)
+  end)
+
   -- G20, and where the reference never ends or never begins.
   it("are off with resend_interval = 0, and then nothing is sent but the message", function()
     local g = silent(1, { resend_interval = 0, timeout = 0 })
@@ -218,6 +252,7 @@ describe("rsvp, resends", function()
           stack.rsvp.resend = ({ "auto", "beacon", "payload", "off" })[(n + seed) % 4 + 1]
           stack.rsvp.ack_on = ({ "delivery", "completion", "reception" })[(n + seed) % 3 + 1]
           stack.nakack.retransmission = MODES[n % 2 + 1]
+          stack.unicast.retransmission = MODES[(n + seed) % 2 + 1]
         end
       end)
       g.sim:run "70s"
