@@ -245,7 +245,8 @@ function credits.stories(layer)
       end
       for _ = 1, 600 do
         g.sim:run "1ms"
-        assert.is_true(g.bob.stack[layer].waiting.bytes <= 2 * 100000)
+        local most = layer == "mfc" and 200000 or 100000 -- Some may have waited for a lost one.
+        assert.is_true(g.bob.stack[layer].waiting.bytes <= 2 * most)
       end
       g.sim:settle()
       assert.equal(120, #g.bodies.bob)

@@ -117,11 +117,14 @@ static void tell(struct neap_flow *f, struct neap_credit *c, unsigned type, uint
 static void replenish(struct neap_flow *f, struct neap_credit *c)
 {
   uint64_t enough = f->credits - low_mark(f), half = f->credits / 2;
-  uint64_t due = c->tally->bytes - c->replenished;
-  if (NEAP_IS_MUTANT(441)) due = c->arrived - c->replenished;
-  if (!due || due < (enough < half ? enough : half)) return;
-  c->replenished = c->tally->bytes;
-  tell(f, c, NEAP_FC_REPLENISH, due);
+  uint64_t behind = c->behind < f->credits ? c->behind : f->credits;
+  int64_t due = (int64_t)(c->tally->bytes + behind - c->replenished);
+  if (NEAP_IS_MUTANT(441)) due = (int64_t)(c->arrived - c->replenished);
+  if (enough > half) enough = half;
+  if (c->behind) enough /= 4; /* There is more on its way: it may not stop for the last bit. */
+  if (due <= 0 || due < (int64_t)enough) return;
+  c->replenished += (uint64_t)due;
+  tell(f, c, NEAP_FC_REPLENISH, (uint64_t)due);
 }
 
 /* A sender lacks so much.  What waits here is given when it is done with, as ever. */
@@ -133,6 +136,15 @@ static void requested(struct neap_flow *f, struct neap_credit *c, uint64_t lacks
   if (lacks <= waits) return;
   if (c->tally) c->replenished = c->tally->bytes;
   tell(f, c, NEAP_FC_REPLENISH, lacks - waits);
+}
+
+/* So many bytes wait below for a message that was lost. */
+static void waits_behind(struct neap_flow *f, struct neap_credit *c, uint64_t bytes)
+{
+  if (!c->tally) c->tally = neap_tally_new(&f->layer, c->peer);
+  c->behind = NEAP_IS_MUTANT(446) ? 0 : bytes;
+  if (bytes > c->behind_most) c->behind_most = bytes;
+  replenish(f, c);
 }
 
 /* ---- as a sender ---- */
@@ -372,6 +384,9 @@ enum neap_verdict neap_flow_event(struct neap_layer *layer, struct neap_event *e
     f->waiting -= c->tally->bytes - c->done;
     c->done = c->tally->bytes;
     replenish(f, c);
+  } else if (event->kind == NEAP_EVENT_BEHIND && f->multicast) {
+    waits_behind(f, credit_of(f, event->peer), event->number);
+    return NEAP_STOP;
   }
   return NEAP_PASS;
 }
@@ -416,7 +431,8 @@ void neap_flow_check(const struct neap_layer *layer)
   neap_each_peer (layer, c) {
     const struct neap_stream *s = f->multicast ? &f->all : &c->stream;
     waiting += c->arrived - c->done;
-    NEAP_ASSERT(!c->tally || (c->done <= c->tally->bytes && c->replenished <= c->tally->bytes));
+    if (c->tally) NEAP_ASSERT(c->done <= c->tally->bytes);
+    if (c->tally) NEAP_ASSERT(c->replenished <= c->tally->bytes + c->behind_most);
     if (!c->member) continue;
     NEAP_ASSERT(left_of(s, c->limit) <= (int64_t)f->credits);
     NEAP_ASSERT(!f->multicast || (int64_t)(c->limit - f->limit) >= 0);
@@ -439,8 +455,8 @@ static int show_credits(struct neap_layer *layer, const char *argument, char *ou
     neap_text_add(&text, "%-12s", neap_peer_text(c->peer, name));
     if (c->member) neap_text_add(&text, "  %" PRId64 " left", left_of(stream_of(f, c), c->limit));
     if (c->tally)
-      neap_text_add(&text, "  %" PRIu64 " waiting here, %" PRIu64 " to give back",
-        c->arrived - c->tally->bytes, c->tally->bytes - c->replenished);
+      neap_text_add(&text, "  %" PRIu64 " waiting here, %" PRId64 " to give back",
+        c->arrived - c->tally->bytes, (int64_t)(c->tally->bytes + c->behind - c->replenished));
     neap_text_add(&text, "\n");
   }
   return 0;

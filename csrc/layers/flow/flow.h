@@ -10,6 +10,9 @@
  *                 |---- due ----|---- waits for the application ----|
  *
  *     REPLENISH(due)  when max_credits - min_credits of it are due, or half
+ *     Multicasts that wait below for one that was lost count as done with, up to max_credits: that
+ *     is nobody's slowness.  When it has come they rise together, so an application may get twice
+ *     max_credits at once.
  *     REQUEST(lacks)  from a sender that has waited for max_block_time: all that it lacks and that
  *                     does not wait here is given; so what got lost heals, and a slow application
  *                     is not flooded
@@ -44,6 +47,7 @@ struct neap_credit {
   /* as a receiver */
   struct neap_tally *tally;            /* bytes that are done with; NULL until something came */
   uint64_t arrived, done, replenished; /* done: of the tally, as last heard */
+  uint64_t behind, behind_most;        /* mfc: bytes that wait for a lost one; ever did, at once */
 };
 
 struct neap_flow {

@@ -55,6 +55,7 @@ struct stream {
   uint64_t cap;     /* holds: what may be reported at most */
   uint64_t said;    /* the most that was ever told of it, in a report or a digest */
   uint64_t back_at; /* rewound for a state: so far it had been applied; 0: it was not */
+  uint64_t behind;  /* bytes that wait for what is missing, as told to those above */
   uint64_t kept;    /* bytes of bodies that are kept for others though they have risen */
   uint32_t epoch;   /* of its mode, as consumed */
   uint8_t mode;

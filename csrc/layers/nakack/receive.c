@@ -179,6 +179,18 @@ static uint64_t waits(const struct stream *s)
   return s->win.bytes - s->kept;
 }
 
+/* What waits for a message that lacks is not the application's to be done with: who counts credits
+ * for that has to know. */
+static void tell_behind(struct nakack *n, struct stream *s)
+{
+  uint64_t now = waits(s);
+  if (now == s->behind) return;
+  s->behind = now;
+  neap_event_up(&n->layer,
+    &(struct neap_event){
+      .kind = NEAP_EVENT_BEHIND, .peer = neap_peer_ref(s->peer), .number = now});
+}
+
 /* Far beyond what its sender may have out: twice the bound.  The next in order never is. */
 static bool too_far(const struct nakack *n, const struct stream *s, uint64_t seqno, uint32_t len)
 {
@@ -376,6 +388,7 @@ void nakack_receive(struct nakack *n, struct neap_batch *batch)
     }
   }
   neap_pass_up(&n->layer, &out);
+  if (s && s->known && s != n->own) tell_behind(n, s);
   if (n->awaits) nakack_risen(n);
 }
 
