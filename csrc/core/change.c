@@ -77,15 +77,25 @@ static int may_one(const struct neap_change *change, struct neap_text *why)
   return code;
 }
 
-int neap_stack_may(
-  const struct neap_stack *stack, const struct neap_set *set, char *text, size_t size)
+uint64_t neap_will_be(const struct neap_layer *layer, size_t at, uint64_t now)
+{
+  const struct neap_set *set = layer->stack->considered;
+  for (unsigned i = 0; set && i < set->count; i++)
+    if (set->changes[i].layer == layer && set->changes[i].attr->at == at)
+      now = set->changes[i].value.number;
+  return now;
+}
+
+int neap_stack_may(struct neap_stack *stack, const struct neap_set *set, char *text, size_t size)
 {
   struct neap_text why = neap_text_of(text, size);
   int code = 0;
+  stack->considered = set;
   for (unsigned i = 0; i < set->count; i++) {
     int one = may_one(&set->changes[i], &why);
     if (!code) code = one;
   }
+  stack->considered = NULL;
   struct planned plans[NEAP_LAYERS_MAX];
   struct neap_promiser layers[NEAP_LAYERS_MAX];
   unsigned count = plan_all(stack, set, plans, layers);

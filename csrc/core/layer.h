@@ -131,6 +131,9 @@ static inline uint64_t neap_rx_space(const struct neap_layer *layer)
   return layer->stack->rx_space;
 }
 
+/* For `may`: the number that the attribute at `at` will be, `now` unless it is set as well. */
+uint64_t neap_will_be(const struct neap_layer *layer, size_t at, uint64_t now);
+
 /* Bytes of a window that is sized by itself.  4 MB: two to four were best on fast networks; flow
  * control paces to what applications can take.  Less where the system grants small buffers:
  * everybody's are taken to be like this member's, and only 60 % of one counts, since the kernel

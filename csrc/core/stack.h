@@ -122,6 +122,7 @@ struct neap_stack {
   uint64_t rx_space;          /* bytes the application still takes; 0: full (protocols 4) */
   uint64_t max_body;          /* largest body a send may have: the transport's, or what frag makes
                                * of it; layers set it in `open`, lower ones first */
+  const struct neap_set *considered; /* while `may` is asked: all that is to be set with it */
   const struct neap_set *promised; /* NULL, or what this member said it would set when it is told:
                                * until then no other set may stand in its way */
   uint32_t holders;           /* notes that point into the stack: it is buried after them */
@@ -184,7 +185,7 @@ int neap_stack_set(
 void neap_stack_set_again(struct neap_stack *stack);
 /* Could it be set? */
 int neap_stack_may(
-  const struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);
+  struct neap_stack *stack, const struct neap_set *set, char *why, size_t size);
 
 /* Frees what is left of a closed stack, when its last message has come back. */
 void neap_stack_bury(struct neap_stack *stack);

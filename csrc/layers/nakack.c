@@ -268,6 +268,18 @@ static enum neap_verdict nakack_event(struct neap_layer *layer, struct neap_even
   }
 }
 
+/* Why this member keeps us from `mode`; NULL: it does not.  A member without stability rounds would
+ * have everybody keep what is sent in nak mode, as far as it knows. */
+static const char *cannot(const struct nakack *n, struct neap_peer *peer, uint64_t mode)
+{
+  const struct stream *s = neap_peer_state_have(&n->layer, peer);
+  if (!peer->generation) return "is not a Neap member and could not follow";
+  if (mode != NAKACK_NAK || !s || !s->mute) return NULL;
+  if (neap_will_be(&n->layer, AT(force), n->force)) return NULL;
+  if (!neap_will_be(&n->layer, AT(max_times), n->max_times)) return NULL;
+  return "takes no part in stability rounds, so that nothing would be freed; see `force`";
+}
+
 static int nakack_may(const struct neap_layer *layer, const struct neap_attr *attr,
   const struct neap_value *value, char *why, size_t size)
 {
@@ -275,10 +287,10 @@ static int nakack_may(const struct neap_layer *layer, const struct neap_attr *at
   const struct neap_view *view = layer->view;
   if (attr->at != AT(retransmission) || value->number == n->mode) return 0;
   for (uint32_t i = 0; view && i < view->count; i++) {
-    if (view->members[i]->generation) continue;
+    const char *reason = cannot(n, view->members[i], value->number);
     char name[NEAP_ADDR_TEXT];
-    snprintf(why, size, "%s is not a Neap member and could not follow",
-      neap_peer_text(view->members[i], name));
+    if (!reason) continue;
+    snprintf(why, size, "%s %s", neap_peer_text(view->members[i], name), reason);
     return NEAP_REFUSED;
   }
   return 0;

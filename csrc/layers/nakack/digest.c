@@ -83,6 +83,7 @@ static struct stream *restart(struct nakack *n, struct stream *s, uint64_t at)
   s->have_at = old.have_at;
   s->got = old.got;
   s->window = old.window;
+  s->mute = old.mute;
   s->said = nakack_most(s->said, old.said);
   s->epoch = old.epoch;
   s->mode = old.mode;

@@ -61,10 +61,10 @@ struct stream {
   uint8_t mode;
 
   /* what is missing */
-  uint64_t hearsay;               /* what `stable` says somebody has; believed a little later */
-  uint64_t told;                  /* the highest seqno somebody said there is */
-  uint64_t seen;                  /* what `gap` will ask for when it is due */
-  uint64_t asked;                 /* holes up to here were asked for once at least */
+  uint64_t hearsay;                   /* what `stable` says somebody has; believed a little later */
+  uint64_t told;                      /* the highest seqno somebody said there is */
+  uint64_t seen;                      /* what `gap` will ask for when it is due */
+  uint64_t asked;                     /* holes up to here were asked for once at least */
   struct round rounds[NAKACK_ROUNDS]; /* `again` is for the one that is due first */
   uint32_t round_count;
   uint32_t open, most;            /* asked for and not here; so many may be */
@@ -94,6 +94,7 @@ struct stream {
   uint64_t have_at; /* when that moved last */
   uint64_t got;     /* the highest that came to it, whatever it lacks below */
   uint64_t window;  /* bytes that it can take of one stream; 0: it has not said */
+  bool mute;        /* it takes no part in stability rounds, it said */
 };
 
 /* An answered seqno, for the hold-off. */
@@ -138,6 +139,8 @@ struct nakack {
   uint64_t bound_bytes; /* window_bytes, or what `auto` means: a gauge, too */
   uint64_t pace_bound;  /* so much of it may be on its way: a gauge, too */
   uint64_t buffer;      /* what this member can take of one stream */
+  uint64_t votes_at;    /* when it looked whether its stack votes in rounds of `stable` */
+  uint8_t votes;        /* as in the header WINDOW */
   uint8_t mode;         /* of the own stream */
   uint32_t epoch;
   bool mode_due; /* the others have not been told: there was nobody to follow */
@@ -290,7 +293,7 @@ neap_fire nakack_tail_fire;
 /* report.c */
 void nakack_applied(struct nakack *n, struct stream *s);
 void nakack_report(struct nakack *n, struct stream *s);
-void nakack_windowed(struct nakack *n, struct stream *s, uint64_t bytes);
+void nakack_windowed(struct nakack *n, struct stream *s, const struct neap_nak_own_head *own);
 /* Member `s` has our stream up to `seqno`. */
 void nakack_heard(struct nakack *n, struct stream *s, uint64_t seqno);
 void nakack_stable(struct nakack *n, const struct neap_digest *digest);

@@ -270,7 +270,7 @@ static void reported(struct nakack *n, struct stream *s, const struct neap_msg *
     return;
   }
   if (own && own->type == NEAP_NAK_WINDOW) {
-    nakack_windowed(n, s, own->bytes);
+    nakack_windowed(n, s, own);
     nakack_got(n, s, own->received);
   }
   nakack_heard(n, s, seqno);

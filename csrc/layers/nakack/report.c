@@ -13,18 +13,37 @@
 
 #include "layers/nakack/nakack.h"
 
+#include "core/promise.h"
+
+#define VOTES_KNOWN NEAP_MS(100)
+
+/* Whether what others send in nak mode can be freed because of this member.  It takes a look at
+ * the whole stack, so not each time. */
+static uint8_t votes(struct nakack *n)
+{
+  uint64_t now = neap_now(&n->layer);
+  if (n->votes && now - n->votes_at < VOTES_KNOWN) return n->votes;
+  n->votes_at = now;
+  return n->votes = neap_stack_gives(n->layer.stack, "stable") ? 1 : 2;
+}
+
 /* Beside what was applied: what has come, and how much this member can take. */
 static void add_window(struct nakack *n, const struct stream *s, struct neap_msg *m)
 {
   if (!s->peer->generation) return;
   *neap_nak_own_head_put(m, &n->layer) = (struct neap_nak_own_head){
-    .type = NEAP_NAK_WINDOW, .bytes = n->buffer, .received = s->win.high};
+    .type = NEAP_NAK_WINDOW,
+    .bytes = n->buffer,
+    .received = s->win.high,
+    .votes = s->asked_report ? votes(n) : 0,
+  };
 }
 
 /* What a member says it can take bounds this member's window. */
-void nakack_windowed(struct nakack *n, struct stream *s, uint64_t bytes)
+void nakack_windowed(struct nakack *n, struct stream *s, const struct neap_nak_own_head *own)
 {
-  bytes = nakack_least(bytes, 1u << 30); /* As window_bytes could be. */
+  uint64_t bytes = nakack_least(own->bytes, 1u << 30); /* As window_bytes could be. */
+  if (own->votes) s->mute = own->votes == 2;
   if (s->window == bytes) return;
   s->window = bytes;
   nakack_size(n);

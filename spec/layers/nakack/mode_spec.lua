@@ -45,6 +45,7 @@ describe("a toggle", function()
     local _, ok, code, detail = toggle(g, "ann", "nak")
     assert.same({ nil, "refused" }, { ok, code })
     assert(detail:find("nakack hears 'stable'", 1, true), detail)
+    assert(detail:find("bob takes no part in stability rounds", 1, true), detail)
     assert.equal("ack", nakack(g, "ann").retransmission)
     assert.is_true(g.ann.stack:set { nakack = { retransmission = "nak", force = true } })
     assert.has_error(function() g.ann.stack.nakack.force = false end)
@@ -56,6 +57,25 @@ describe("a toggle", function()
     _, code = g.ann.stack:set { stable = off }
     assert.equal("refused", code)
     assert(g.ann.stack:set { stable = off, nakack = { retransmission = "ack" } })
+  end)
+
+  it("to nak is refused while one member takes no part in stability rounds (rule 13)", function()
+    local g = new { names = { "ann", "bob" }, with = { nakack = { retransmission = "ack" } } }
+    g:join("cho", { with = {
+      nakack = { retransmission = "ack" }, stable = { interval = 0, max_bytes = 0 },
+    } })
+    g.sim:run "3s"
+    g.ann:send "1"
+    g.sim:run "1s"
+    local _, ok, code, detail = toggle(g, "ann", "nak")
+    assert.same({ nil, "refused" }, { ok, code })
+    assert(detail:find("cho takes no part", 1, true) and not detail:find("bob", 1, true), detail)
+    g.cho.stack.stable.interval = "1s"
+    g.sim:run "1s"
+    g.ann:send "2"
+    g.sim:drop { from = "cho", to = "ann", layer = "nakack", type = "ack", times = 1 }
+    g.sim:run "1s"
+    assert.is_true(select(2, toggle(g, "ann", "nak")))
   end)
 
   it("to nak without stable rounds frees all the same when reports are wanted", function()
