@@ -6,7 +6,7 @@ local neap = require "neap"
 describe("H35", function()
   for _, mode in ipairs { "ack", "nak" } do
     it("accounts for every unicast on a slow link, in " .. mode .. " mode", function()
-      group.each_seed(20, function(seed)
+      group.each_seed(10, function(seed)
         local g = group.new { names = { "ann", "bob" }, seed = seed, capacity = "1MB",
           with = { unicast = { retransmission = mode, window_bytes = "200KB" } } }
         local taken, turned = {}, 0
@@ -40,7 +40,7 @@ describe("H35", function()
 
   for _, mode in ipairs { "ack", "nak" } do
     it("accounts for every multicast on a slow link, in " .. mode .. " mode", function()
-      group.each_seed(20, function(seed)
+      group.each_seed(10, function(seed)
         local g = group.new { seed = seed, capacity = "1MB", with = {
           nakack = { retransmission = mode, window_bytes = "200KB" } } }
         local taken, turned, writable = {}, 0, 0

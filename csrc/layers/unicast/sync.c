@@ -25,8 +25,9 @@ enum { TRIES = 5 };
 /* Strangers are cheap to forge: all together have no more early messages than so many peers. */
 enum { EARLY_PEERS = 16 };
 
-/* Ids of one window: within a quarter of all of them older and newer is never mistaken. */
-enum { RENAMES = NEAP_UNI_CONNS / 4 };
+/* Ids that one window may have, far from half of all, where older and newer could be mistaken.
+ * Beyond them timestamps alone have to do. */
+enum { RENAMES = 1024 };
 
 /* ---- asking ---- */
 

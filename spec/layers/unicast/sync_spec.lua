@@ -406,8 +406,8 @@ describe("a handshake", function()
     nothing_left(g)
   end)
 
-  it("goes on when ids wrap, and after a thousand of them", function()
-    for _, times in ipairs { 5, 1000 } do
+  it("goes on when ids wrap, and after many of them", function()
+    for _, times in ipairs { 5, 200 } do
       local g = new("handshake", { with = { unicast = { first_conn = 32766 } } })
       say(g, "ann", "bob", 1, 2)
       for _ = 1, times do
@@ -430,11 +430,11 @@ describe("a handshake", function()
     say(g, "ann", "bob", 1, 2)
     g.sim:settle()
     local before = conn_of(g, "ann", "to")
-    for _ = 1, 8300 do
+    for _ = 1, 1100 do
       unicast(g, "bob"):sync_now "ann"
       g.sim:run "2ms"
     end
-    assert.equal(before + 8192, conn_of(g, "ann", "to"))
+    assert.equal(before + 1024, conn_of(g, "ann", "to"))
     say(g, "ann", "bob", 3, 10)
     g.sim:settle()
     assert.equal(COUNTED, g:got "bob")
