@@ -115,8 +115,8 @@ void settings_resolve(struct settings *s)
   }
 }
 
-/* The coordinator says nothing.  It may find the request in the end: then it finds, right behind it,
- * that nobody wants that any more. */
+/* The coordinator says nothing.  If it finds the request in the end, it finds right behind it that
+ * nobody wants that any more. */
 static void withdraw(struct settings *s, uint32_t ticket)
 {
   const struct neap_view *view = s->layer.view;
