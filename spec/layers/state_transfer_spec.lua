@@ -1,5 +1,6 @@
 -- state_transfer: what a joiner has is what everybody has, whatever goes on meanwhile.
 
+local build = require "support.build"
 local counters = require "support.counters"
 local neap = require "neap"
 
@@ -8,17 +9,17 @@ local ALL = { "ann", "bob", "cho" }
 -- Two members talk, a third comes and takes the state in the middle of it.
 local function story(options)
   local c = counters.new(options)
-  c:talk("ann", 100, "2ms")
-  c:talk("bob", 100, "3ms")
+  c:talk("ann", 20, "2ms")
+  c:talk("bob", 20, "3ms")
   c.sim:run "20ms"
   c:join "cho"
   c.sim:run "1s"
-  c:talk("ann", 100, "2ms")
-  c:talk("bob", 100, "3ms")
-  if options.chatty then c:talk("cho", 80, "2ms") end
+  c:talk("ann", 60, "2ms")
+  c:talk("bob", 60, "3ms")
+  if options.chatty then c:talk("cho", 60, "2ms") end
   c.sim:run "50ms"
   local result = c:get("cho", { timeout = "30s" })
-  c:calm()
+  c:calm "25s"
   return c, result
 end
 
@@ -153,6 +154,43 @@ describe("state_transfer", function()
   end)
 end)
 
+describe("what waits for a state", function()
+  it("makes senders wait when it is too much, and all of it comes", function()
+    counters.each_seed(20, function(seed)
+      local c = counters.new { seed = seed, names = ALL, filler = 400000, waits = "100ms",
+        with = { state_transfer = { hold_bytes = "2kB" },
+          nakack = { window_bytes = "10kB", retransmission = seed % 2 == 0 and "ack" or "nak" },
+          stable = { interval = "200ms", max_bytes = "2kB" } } }
+      local result = c:get("cho", { timeout = "1min" })
+      c.sim:run "50ms"
+      c:talk("bob", 3000, "0ms")
+      c.sim:run "500ms"
+      local held = c.members.cho.state_transfer.held.bytes
+      assert(held > 2000ULL and held < 20000ULL, tostring(held))
+      assert(c.sent.bob < 2500, "bob was not held back")
+      c:calm()
+      assert(result.ok)
+      assert.equal(1, tonumber(c.members.cho.state_transfer.pushed_back))
+      assert.equal(3000, c.sent.bob)
+      c:check(ALL)
+    end)
+  end)
+
+  it("lets unicasts pass", function()
+    local c = counters.new { names = ALL, filler = 500000, waits = "50ms" }
+    local got
+    c.members.cho:on("message", function(msg) got = msg.body end)
+    c:get("cho", { timeout = "1min" })
+    c.sim:run "100ms"
+    c.members.bob:send "later"
+    c.members.bob:send("now", { to = "cho" })
+    c.sim:run "50ms"
+    assert.equal("now", got)
+    c.sim:run "10s"
+    assert.equal("later", got)
+  end)
+end)
+
 describe("a state that does not come", function()
   local function after(c, name, options, meanwhile)
     local result = c:get(name, options)
@@ -179,6 +217,20 @@ describe("a state that does not come", function()
     assert.equal("refused", result.code)
     assert.matches("no state today", told)
     c:check(ALL)
+  end)
+
+  it("is refused in mode barrier where a stack has none, at either side", function()
+    local path = build.write("no_barrier.lua",
+      'return extend("spec/support/checked_state.lua", { "No barrier.", remove "barrier" })')
+    for _, side in ipairs { "ann", "cho" } do
+      local c = counters.new { names = ALL, with = { state_transfer = { mode = "barrier" } },
+        stacks = { [side] = path } }
+      c:talk("bob", 50, "2ms")
+      local result = after(c, "cho")
+      assert.equal("refused", result.code)
+      assert.matches("no layer that closes", result.detail)
+      c:check(ALL)
+    end
   end)
 
   it("is refused by a member that waits for one itself", function()

@@ -7,14 +7,14 @@ local ALL = { "ann", "bob", "dee", "eve" }
 
 -- ann gives cho's and bob's increments to dee, slowly; meanwhile eve joins and cho dies.
 local function story(seed, mode, waits)
-  local c = counters.new { seed = seed, names = { "ann", "bob", "cho", "dee" }, filler = 400000,
+  local c = counters.new { seed = seed, names = { "ann", "bob", "cho", "dee" }, filler = 200000,
     waits = waits,
-    with = { state_transfer = { mode = mode, window = "20kB" }, stable = { interval = "200ms" },
+    with = { state_transfer = { mode = mode, window = "10kB" }, stable = { interval = "200ms" },
       fd_all = { timeout = "600ms", interval = "100ms" }, verify_suspect = { timeout = "200ms" } } }
-  c.sim:set { capacity = "200kB" }
+  c.sim:set { capacity = "100kB" }
   local closed, since, purged = 0, nil, nil
-  c:talk("bob", 600, "5ms")
-  c:talk("cho", 600, "5ms")
+  c:talk("bob", 250, "10ms")
+  c:talk("cho", 250, "10ms")
   c.sim:spawn(function() -- How long ann's barrier is closed at a time.
     while c.busy > 0 do
       neap.sleep "5ms"

@@ -4,13 +4,13 @@ local counters = require "support.counters"
 
 -- dee asks ann, who dies when so many bytes have come; `back`: and comes again 300 ms later.
 local function story(seed, part, back, from)
-  local c = counters.new { seed = seed, names = { "ann", "bob", "cho", "dee" }, filler = 1000000,
-    with = { state_transfer = { chunk_size = "2kB", window = "9kB" },
+  local c = counters.new { seed = seed, names = { "ann", "bob", "cho", "dee" }, filler = 400000,
+    with = { state_transfer = { chunk_size = "1kB", window = "3kB" },
       stable = { interval = "300ms" }, fd_all = { timeout = "600ms", interval = "100ms" },
       verify_suspect = { timeout = "200ms" } } }
-  c.sim:set { capacity = "400kB" }
-  c:talk("bob", 400, "10ms")
-  c:talk("cho", 400, "10ms")
+  c.sim:set { capacity = "200kB" }
+  c:talk("bob", 150, "20ms")
+  c:talk("cho", 150, "20ms")
   c.sim:run "100ms"
   local dee, excluded = c.members.dee, nil
   dee:on("view", function(view)
@@ -18,7 +18,7 @@ local function story(seed, part, back, from)
   end)
   local result = c:get("dee", { timeout = "60s", from = from })
   for _ = 1, 4000 do
-    if tonumber(dee.state_transfer.bytes_in) >= part * 1000000 then break end
+    if tonumber(dee.state_transfer.bytes_in) >= part * 400000 then break end
     c.sim:run "5ms"
   end
   assert(dee.state_transfer.fetching)

@@ -107,7 +107,8 @@ end
 function Counters:join(name, options)
   self.states[name] = {}
   self.members[name] = self.sim:join("count", {
-    stack = "spec/support/checked_state.lua", name = name, with = self.options.with,
+    stack = (self.options.stacks or {})[name] or "spec/support/checked_state.lua", name = name,
+    with = self.options.with,
     on = self:handlers(name) })
   if options and options.now then return self.members[name] end
 end
