@@ -164,7 +164,7 @@ enum neap_nak_form { NEAP_NAK_FORM_2, NEAP_NAK_FORM_3, NEAP_NAK_FORM_4 };
   WHEN(addr, sender, type, NEAP_IN(2), "whose stream")                                             \
   WHEN(clong, low, type, NEAP_IN(2), "everything up to here is gone")                              \
   WHEN(clong, bytes, type, NEAP_IN(3), "of one stream, that my receive buffer can take")           \
-  WHEN(clong, received, type, NEAP_IN(3), "of the target's stream, the highest that came")          \
+  WHEN(clong, received, type, NEAP_IN(3), "of the target's stream, the highest that came")         \
   WHEN(u8, votes, type, NEAP_IN(3), "in stability rounds: 1 yes, 2 no; 0: not said")
 NEAP_HEADER(neap_nak_own_head, NEAP_NAK_OWN_HEAD)
 
