@@ -54,6 +54,26 @@ describe("the window", function()
       in_order(g.bodies.cho, 100)
     end)
 
+    it(("opens though two die one after the other while it is full, in %s mode"):format(mode),
+      function() -- JGRP-2875: the view that lets the first go must not wait for room.
+        group.each_seed(20, function(seed)
+          local g = new { names = { "ann", "bob", "cho", "dee" }, seed = seed, with = {
+            nakack = { retransmission = mode, window_bytes = "10KB" }, fd_all = { timeout = "3s" },
+          } }
+          g.sim:kill "cho"
+          pour(g, 100, 500)
+          g.sim:run(("%dms"):format(seed * 80))
+          g.sim:kill "dee"
+          g.sim:run "1s"
+          assert(g.poured < 30, g.poured)
+          g.sim:run "30s"
+          assert.equal(100, g.poured)
+          in_order(g.bodies.bob, 100)
+          assert.equal(2, #g.bob:view().members)
+          g.sim:close()
+        end)
+      end)
+
     it(("opens when the silent member is out of the view, in %s mode"):format(mode), function()
       local g = new { with = {
         nakack = { retransmission = mode, window_bytes = "10KB" }, fd_all = { timeout = "3s" },
