@@ -71,17 +71,25 @@ function Sim.new(options)
     self.names = (self.names or 0) + 1
     return "m" .. self.names
   end
-  local sim = setmetatable({ handle = handle, world = world, seed = seed, hosts = {} }, Sim)
+  local sim = setmetatable({ handle = handle, world = world, seed = seed, hosts = {}, met = {} },
+    Sim)
   sim:set(settings)
   return sim
 end
 
 -- ---- members ------------------------------------------------------------------------------------
 
+-- Remembers the name, in the order of coming.
+local function meet(sim, name)
+  if sim.met[name] then return end
+  sim.met[name] = true
+  table.insert(sim.hosts, name)
+end
+
 -- The channel, at once; it joins as time runs.
 function Sim:join(cluster, options)
   local channel, code, detail = Channel.open(self.world, cluster, options)
-  if channel then table.insert(self.hosts, channel.name) end
+  if channel then meet(self, channel.name) end
   return channel, code, detail
 end
 
@@ -119,9 +127,9 @@ end
 
 -- What to say of names that nobody has had so far: a slip, or somebody who will join.  Or nil.
 local function strangers(sim, names)
-  local known, lines = " " .. table.concat(sim.hosts, " ") .. " ", {}
+  local lines = {}
   for _, name in ipairs(names) do
-    if not known:find(" " .. name .. " ", 1, true) then
+    if not sim.met[name] then
       lines[#lines + 1] = ("nobody is called '%s' so far%s: it holds when one joins")
         :format(name, nearest(name, sim.hosts))
     end
@@ -213,7 +221,7 @@ function Sim:inject(options)
   local to = given.to ~= nil and member(given.to, "inject") or nil
   local place, problem = core.sim_inject(self.handle, given.from, to, given.bytes)
   if not place then mistake.raise("inject: %s", problem) end
-  table.insert(self.hosts, given.from)
+  meet(self, given.from)
   return place
 end
 
