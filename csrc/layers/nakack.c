@@ -186,7 +186,10 @@ static int announce_now(struct neap_layer *layer, const char *argument, char *ou
 static const struct neap_op nakack_ops[] = {
   {"trigger_xmit", "Asks for everything that is missing now, without waiting.", trigger_xmit},
   {"announce_now", "Announces the last seqno of this member's stream.", announce_now},
-  {"windows", "Each member's stream, one on a line; has: of ours, as it reported.", nakack_windows},
+  {"windows",
+    "Each member's stream, one on a line, or that of the one named; has: of ours, as it "
+    "reported.",
+    nakack_windows},
   {0},
 };
 

@@ -248,6 +248,8 @@ describe("nakack", function()
     local own = ("ann low=%d applied=%d received=%d"):format(at, at, at)
     assert(nakack(g, "ann"):windows():find(own, 1, true))
     assert(nakack(g, "bob"):windows():find(("ann low=%d applied=%d"):format(at, at)))
+    local one = nakack(g, "bob"):windows "ann"
+    assert(one:find(("^ann low=%d applied=%d"):format(at, at)) and not one:find "cho", one)
   end)
 
   it("reads its limits back and refuses nonsense", function()

@@ -3,30 +3,46 @@
 #include "layers/nakack/nakack.h"
 
 #include <stdio.h>
+#include <string.h>
+
+static const char MORE[] = "... and more: name one\n";
+
+/* A line of `windows` is at most so long: a name and seven large numbers. */
+enum { LINE = 384 };
+
+static size_t show_stream(
+  const struct nakack *n, const struct stream *s, const char *name, char *out)
+{
+  bool own = s == n->own;
+  uint64_t gaps = own ? 0 : nakack_most(s->told, s->win.high) - s->win.hd - s->win.waiting;
+  int len = snprintf(out, LINE,
+    "%s low=%llu applied=%llu received=%llu gaps=%llu bytes=%llu mode=%s epoch=%u has=%llu%s%s\n",
+    name, (unsigned long long)s->win.low, (unsigned long long)s->run->applied,
+    (unsigned long long)s->win.high, (unsigned long long)gaps, (unsigned long long)s->win.bytes,
+    (own ? n->mode : s->mode) == NAKACK_ACK ? "ack" : "nak", own ? n->epoch : s->epoch,
+    (unsigned long long)(own ? nakack_position(n, s) : s->have), s->stopped ? " stopped" : "",
+    s->full ? " full" : "");
+  NEAP_ASSERT(len > 0 && len < LINE);
+  return (size_t)len;
+}
 
 int nakack_windows(struct neap_layer *layer, const char *argument, char *out)
 {
   struct nakack *n = (struct nakack *)layer;
-  struct stream *s;
+  const struct stream *s;
   size_t at = 0;
-  (void)argument;
+  *out = 0;
   neap_each_peer (layer, s) {
-    if (!s->known || at >= NEAP_OP_TEXT) continue;
-    bool own = s == n->own;
-    char name[NEAP_ADDR_TEXT];
-    uint64_t gaps = own ? 0 : nakack_most(s->told, s->win.high) - s->win.hd - s->win.waiting;
-    int len = snprintf(out + at, NEAP_OP_TEXT - at,
-      "%s low=%llu applied=%llu received=%llu gaps=%llu bytes=%llu mode=%s "
-      "epoch=%u has=%llu%s%s\n",
-      neap_peer_text(s->peer, name), (unsigned long long)s->win.low,
-      (unsigned long long)s->run->applied, (unsigned long long)s->win.high,
-      (unsigned long long)gaps, (unsigned long long)s->win.bytes,
-      (own ? n->mode : s->mode) == NAKACK_ACK ? "ack" : "nak", own ? n->epoch : s->epoch,
-      (unsigned long long)(own ? nakack_position(n, s) : s->have), s->stopped ? " stopped" : "",
-      s->full ? " full" : "");
-    at += (size_t)len;
+    char text[NEAP_ADDR_TEXT];
+    if (!s->known) continue;
+    const char *name = neap_peer_text(s->peer, text);
+    if (argument && *argument && strcmp(argument, name)) continue;
+    if (at + LINE + sizeof MORE > NEAP_OP_TEXT) {
+      memcpy(out + at, MORE, sizeof MORE);
+      break;
+    }
+    at += show_stream(n, s, name, out + at);
   }
-  if (at >= NEAP_OP_TEXT) out[NEAP_OP_TEXT - 1] = 0;
   return 0;
 }
 

@@ -142,6 +142,8 @@ describe("64 members that lost the same message", function()
     end
     sim:run "2s"
     assert.equal(6400, got)
+    assert(channels[1].stack.nakack:windows():find "\n%.%.%. and more: name one\n$")
+    assert(channels[1].stack.nakack:windows("m64"):find "^m64 low=%d+ [^\n]+\n$")
     assert(sum "xmit_reqs_sent" - requests <= 20, sum "xmit_reqs_sent" - requests)
     assert(sum "xmit_rsps_sent" - answers <= 11, sum "xmit_rsps_sent" - answers)
     sim:close()
