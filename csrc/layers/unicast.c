@@ -98,7 +98,7 @@ static const struct neap_attr unicast_attrs[] = {
     .doc = "Number of the first message of a connection: for tests of large numbers."},
   {NEAP_PARAM, "first_conn", AT(first_conn), "id", 0, 0, NEAP_UNI_CONNS - 1, .live = NEAP_TICK,
     .doc = "Id of the first connection to a peer: for tests of their wrapping."},
-  {NEAP_PARAM, "first_stamp", AT(first_stamp), "", 1, 0, UINT32_MAX, .live = NEAP_NO,
+  {NEAP_PARAM, "first_stamp", AT(first_stamp), "stamp", 1, 0, UINT32_MAX, .live = NEAP_NO,
     .doc = "The first timestamp of reports and questions: for tests of their wrapping."},
   {NEAP_PARAM, "conn_expiry_timeout", AT(conn_expiry_timeout), "ns", NEAP_S(120), 0, NEAP_S(86400),
     .live = NEAP_TIMER,
