@@ -177,7 +177,7 @@ static void digest(
     fail(s, NEAP_NO_ANSWER, "its digest makes no sense");
     return;
   }
-  s->fetch_mode = head->mode;
+  s->fetch_mode = head->mode == STATE_BARRIER ? STATE_BARRIER : STATE_APPLIED;
   s->provider_view = head->view;
   go_on(s);
 }

@@ -160,7 +160,7 @@ void state_request(
     refuse(s, peer, head->number, NEAP_REFUSED, "too many ask at once");
   } else {
     s->queue[s->queued++] =
-      (struct request){neap_peer_ref(peer), head->view, head->number, head->mode};
+      (struct request){neap_peer_ref(peer), head->view, head->number, head->mode == STATE_BARRIER};
     next(s);
   }
 }
