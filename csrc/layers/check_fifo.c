@@ -109,12 +109,16 @@ static void compare_oob(struct neap_layer *layer, struct got *got, const struct 
 {
   char who[NEAP_ADDR_TEXT];
   uint64_t place = head->place;
-  if (head->life < got->life_oob) return;
+  if (head->life < got->life_oob || place > UINT64_MAX / 2) return; /* Nobody counts that far. */
   if (head->life > got->life_oob) {
     got->top = 0;
     memset(got->seen, 0, sizeof got->seen);
   }
   got->life_oob = head->life;
+  if (place > got->top && place - got->top >= SEEN_MAX) { /* All that was seen is too long ago. */
+    memset(got->seen, 0, sizeof got->seen);
+    got->top = place;
+  }
   for (; got->top <= place; got->top++)
     got->seen[got->top % SEEN_MAX / 64] &= ~((uint64_t)1 << (got->top % 64));
   if (got->top - place > SEEN_MAX) return; /* Nobody remembers. */
