@@ -19,6 +19,8 @@ static const char *const gms[] = {"join_req", "join_rsp", "leave_req", "leave_rs
 static const char *const merge[] = {"info", "view_req", "view_rsp", NULL};
 static const char *const fd_sock[] = {"suspect", "unsuspect", "connect", "connect_rsp", NULL};
 static const char *const state[] = {"state_req", "state_rsp", "state_ex", NULL};
+static const char *const state_own[] = {
+  "ask", "digest", "part", "end", "no", "stored", "taken", "over", NULL};
 static const char *const stream[] = {
   "state_req", "state_rsp", "state_part", "state_end", "state_ex", NULL};
 static const char *const correlator[] = {"request", "response", "exception", NULL};
@@ -47,6 +49,7 @@ const struct neap_types neap_type_words[] = {
   {NEAP_P_MERGE, 0, merge},
   {NEAP_P_FD_SOCK, 1, fd_sock},
   {NEAP_P_STATE_TRANSFER, 1, state},
+  {NEAP_OWN_STATE, 1, state_own},
   {NEAP_P_STATE, 1, stream},
   {NEAP_P_CORRELATOR, 0, correlator},
   {0, 0, NULL},
