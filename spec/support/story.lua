@@ -246,6 +246,22 @@ function Story:check_empty(name)
   end
 end
 
+-- Who is in one view has set the same of what the group sets.
+function Story:check_settings()
+  local told = {}
+  for _, name in ipairs(self:alive()) do
+    local channel = self.channels[name]
+    -- Without who made it: one that came back is not known by its old address.
+    local view, text = channel:view(), channel.stack.settings:group():gsub(", by [^\n]*", "")
+    local id = view and view.id or name
+    local other = told[id]
+    told[id] = other or { name = name, text = text }
+    if other and other.text ~= text then
+      self.oracle:complain("settings: %s has %s\nand %s has %s", other.name, other.text, name, text)
+    end
+  end
+end
+
 function Story:check_end()
   local alive = {}
   for _, name in ipairs(self:alive()) do
@@ -265,6 +281,7 @@ function Story:check_end()
     self.oracle:complain("liveness: %d sends have not returned", self.waiting)
   end
   for _, text in ipairs(self.sim:complaints()) do self.oracle:complain("checker: %s", text) end
+  self:check_settings()
   self.oracle:verdict(alive)
 end
 
