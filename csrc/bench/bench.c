@@ -81,6 +81,7 @@ void bench_look(const struct bench_run *run, struct bench_look *look)
   for (unsigned i = 0; i < run->members; i++) {
     look->messages[i] = run->shared->member[i].messages;
     look->bytes[i] = run->shared->member[i].bytes;
+    look->overflow[i] = run->shared->member[i].overflow;
     look->cpu[i] = cpu_of(run->pids[i]);
   }
   look_at_host(look);
@@ -106,6 +107,7 @@ struct bench_result bench_compare(
     else
       r.cpu_receiver += cpu / load->receivers;
   }
+  for (unsigned i = 0; i <= load->receivers; i++) r.overflow += (double)b->overflow[i];
   uint64_t ticks = b->ticks - a->ticks;
   if (ticks) r.stolen = (double)(b->stolen - a->stolen) / (double)ticks;
   r.good = r.stolen <= stolen_most;

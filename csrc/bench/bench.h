@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct neap_channel;
 struct neap_stack_spec;
 
 enum { BENCH_MEMBERS = 8, BENCH_TIMES = 1 << 16 };
@@ -27,6 +28,7 @@ enum { BENCH_MEMBERS = 8, BENCH_TIMES = 1 << 16 };
 /* Each on a cache line of its own. */
 struct bench_member {
   _Alignas(64) _Atomic uint64_t messages, bytes; /* received */
+  _Atomic uint64_t overflow;                     /* packets its socket buffers had no room for */
   _Atomic bool ready;
 };
 
@@ -47,6 +49,8 @@ struct bench_load {
   bool namespaces;   /* each process in a network namespace of its own, see net.c */
   unsigned cores;    /* 0 where the kernel likes, 1 all on one, 2 one each */
   double loss;       /* chance at each receiver */
+  uint64_t pause;    /* late: ns between two messages */
+  uint64_t late;     /* late: one that took so long was lost, and the first that did is counted */
   double seconds;    /* measured */
   unsigned run;      /* tells apart what runs at the same time: bench_number */
   const char *stack; /* layers, top first */
@@ -56,7 +60,7 @@ struct bench_load {
 /* One look at everybody. */
 struct bench_look {
   uint64_t time;
-  uint64_t messages[BENCH_MEMBERS], bytes[BENCH_MEMBERS];
+  uint64_t messages[BENCH_MEMBERS], bytes[BENCH_MEMBERS], overflow[BENCH_MEMBERS];
   double cpu[BENCH_MEMBERS]; /* seconds so far */
   uint64_t ticks, stolen;
 };
@@ -67,6 +71,7 @@ struct bench_result {
   double cpu_sender, cpu_receiver, cpu; /* seconds of CPU per second: one, one on average, all */
   double stolen;                        /* share of all CPU time */
   double p50, p99;                      /* of round trips, seconds */
+  double overflow;                      /* packets lost in socket buffers, since the beginning */
 };
 
 /* What a process does until shared->stop. */
@@ -114,10 +119,13 @@ bench_work bench_bare_echo; /* bare.c: one request and one answer at a time, thr
 bench_work bench_group;     /* group.c: a real group */
 bench_work bench_group_echo;
 bench_work bench_group_idle;
+bench_work bench_group_late; /* how late is what was lost? */
 bench_work bench_group_rsvp; /* one synchronous multicast at a time */
 
 /* group.c: the stack of a load, checked. */
 const struct neap_stack_spec *bench_plan(const struct bench_load *load);
+/* BENCH_TELL=1: what the layers of a member counted. */
+void bench_tell(const struct neap_channel *channel);
 
 /* path.c: the whole path in one process, for callgrind.  Messages that arrived. */
 uint64_t bench_path(const struct bench_load *load, unsigned batch, unsigned rounds);
@@ -126,6 +134,8 @@ uint64_t bench_path(const struct bench_load *load, unsigned batch, unsigned roun
  * second in one that is idle. */
 double bench_sim_busy(const struct bench_load *load, unsigned members);
 double bench_sim_idle(const struct bench_load *load, unsigned members);
+/* Messages per virtual second at the slowest receiver: one sends what the gate lets through. */
+double bench_sim_flow(const struct bench_load *load, unsigned members);
 
 /* table.c: all of it. */
 void bench_table(bool json);

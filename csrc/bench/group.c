@@ -94,11 +94,14 @@ struct member {
   struct neap_channel *channel;
   struct neap_peer *other; /* somebody else in the view */
   uint8_t *body;
-  unsigned view; /* members */
-  bool room;     /* as far as is known */
-  bool echo;     /* answers each message, or waits for the answer */
-  bool rsvp;     /* sends are synchronous */
-  bool done;     /* the last one has ended */
+  unsigned view;                    /* members */
+  bool room;                        /* as far as is known */
+  bool echo;                        /* answers each message, or waits for the answer */
+  bool rsvp;                        /* sends are synchronous */
+  bool done;                        /* the last one has ended */
+  bool stamped;                     /* messages begin with the time at which they were sent */
+  bool waiting;                     /* late: the last one was late as well */
+  const struct neap_attr *overflow; /* of the lowest layer: what its sockets had no room for */
   uint64_t taken;
 };
 
@@ -131,6 +134,22 @@ static bool say(struct member *m, struct neap_peer *to)
   return m->room;
 }
 
+/* Of messages that are late in a row only the first was lost; the others waited behind it. */
+static void look_at_stamp(struct member *m, const struct neap_msg *msg)
+{
+  uint64_t sent, now = bench_now();
+  if (msg->len < sizeof sent || msg->from->self) return;
+  memcpy(&sent, msg->body, sizeof sent);
+  bool late = now - sent >= m->load->late;
+  if (late && !m->waiting) bench_time(m->shared, now - sent);
+  m->waiting = late;
+}
+
+static const struct neap_layer *wire_of(const struct member *m)
+{
+  return m->channel->stack->layers[m->channel->stack->count - 1];
+}
+
 /* Takes what waits for the application. */
 static void take(struct member *m)
 {
@@ -146,6 +165,7 @@ static void take(struct member *m)
     while ((msg = neap_inbox_take(m->channel, row.inbox))) {
       messages++;
       bytes += msg->len;
+      if (m->stamped) look_at_stamp(m, msg);
       if (m->echo && !msg->from->self && m->mine != m->shared->member) say(m, msg->from);
       neap_msg_free(msg);
     }
@@ -153,6 +173,7 @@ static void take(struct member *m)
   m->taken += messages;
   atomic_fetch_add_explicit(&m->mine->messages, messages, memory_order_relaxed);
   atomic_fetch_add_explicit(&m->mine->bytes, bytes, memory_order_relaxed);
+  if (m->overflow) m->mine->overflow = (uint64_t)neap_attr_get(wire_of(m), m->overflow).number;
 }
 
 static void step(struct member *m, uint64_t most)
@@ -161,16 +182,15 @@ static void step(struct member *m, uint64_t most)
   take(m);
 }
 
-/* BENCH_TELL=1: what the layers counted. */
-static void tell(const struct member *m)
+void bench_tell(const struct neap_channel *channel)
 {
   if (!getenv("BENCH_TELL")) return;
-  for (uint32_t i = 0; i < m->channel->stack->count; i++) {
-    const struct neap_layer *layer = m->channel->stack->layers[i];
+  for (uint32_t i = 0; i < channel->stack->count; i++) {
+    const struct neap_layer *layer = channel->stack->layers[i];
     for (const struct neap_attr *a = layer->class->attrs; a && a->kind; a++) {
       struct neap_value v = neap_attr_get(layer, a);
       if (a->kind != NEAP_PARAM && v.number)
-        fprintf(stderr, "%s %s.%s %llu\n", m->channel->name, layer->name, a->name,
+        fprintf(stderr, "%s %s.%s %llu\n", channel->name, layer->name, a->name,
           (unsigned long long)v.number);
     }
   }
@@ -189,6 +209,8 @@ static void join(struct member *m, unsigned me)
   while (me && !m->shared->member[me - 1].ready && !m->shared->stop) bench_rest(0.002);
   m->channel = neap_channel_open(m->world, bench_plan(m->load), "bench", name, &trail);
   if (!m->channel) fail("open", trail.text);
+  for (const struct neap_attr *a = wire_of(m)->class->attrs; a->kind; a++)
+    if (!strcmp(a->name, "receive_overflow")) m->overflow = a;
   while (!m->shared->stop && !m->view) step(m, NEAP_MS(20));
   m->mine->ready = true;
   while (!m->shared->stop && (m->view <= m->load->receivers || !m->shared->go)) step(m, NEAP_MS(2));
@@ -196,7 +218,7 @@ static void join(struct member *m, unsigned me)
 
 static void leave(struct member *m)
 {
-  tell(m);
+  bench_tell(m->channel);
   neap_channel_close(m->channel);
   neap_channel_free(m->channel);
   neap_world_free(m->world);
@@ -260,6 +282,21 @@ void bench_group_rsvp(const struct bench_load *load, struct bench_shared *shared
     if (!say(&m, NULL)) fail("send", "no room for one message");
     while (!shared->stop && !m.done) step(&m, NEAP_MS(20));
     bench_time(shared, bench_now() - begun);
+  }
+  leave(&m);
+}
+
+/* Member 0 sends a message now and then; the others look how old those are that come late. */
+void bench_group_late(const struct bench_load *load, struct bench_shared *shared, unsigned me)
+{
+  struct member m = {.load = load, .shared = shared, .stamped = me != 0};
+  join(&m, me);
+  while (!shared->stop) {
+    uint64_t now = bench_now();
+    if (!me) memcpy(m.body, &now, sizeof now);
+    if (!me) say(&m, NULL);
+    do step(&m, load->pause / 8 + 1);
+    while (!shared->stop && !me && bench_now() - now < load->pause);
   }
   leave(&m);
 }

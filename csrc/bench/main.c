@@ -1,10 +1,11 @@
 /* neap-bench: the table of `make bench`, or one row of it.
  *
  *     neap-bench [--json]
- *     neap-bench bare|group|idle|bare-echo|group-echo|group-rsvp [-r receivers] [-s size]
- *                [-w window] [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
- *                [-x "layer.attr=value ..."]
+ *     neap-bench bare|group|idle|bare-echo|group-echo|group-rsvp|group-late [-r receivers]
+ *                [-s size] [-w window] [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
+ *                [-p pause] [-L late] [-x "layer.attr=value ..."]
  *     neap-bench path [-s size]
+ *     neap-bench flow [-s size] [-r receivers] [-l loss] [-t seconds] [-k stack] [-x ...]
  *
  * -o: bare datagrams are cut and joined by the kernel; -a: every member sends; path: a fixed number
  * of messages in one process, for callgrind to count. */
@@ -30,6 +31,7 @@ static const struct {
   {"bare-echo", bench_bare_echo},
   {"group-echo", bench_group_echo},
   {"group-rsvp", bench_group_rsvp},
+  {"group-late", bench_group_late},
 };
 
 static int usage(const char *what)
@@ -60,6 +62,12 @@ static bool read_option(struct bench_load *load, char letter, const char *value,
   case 'l':
     load->loss = atof(value);
     break;
+  case 'p':
+    load->pause = (uint64_t)(atof(value) * 1e9);
+    break;
+  case 'L':
+    load->late = (uint64_t)(atof(value) * 1e9);
+    break;
   case 'c':
     load->cores = (unsigned)atoi(value);
     break;
@@ -81,10 +89,10 @@ static bool read_option(struct bench_load *load, char letter, const char *value,
 static void print_row(const char *kind, const struct bench_load *load, struct bench_result r)
 {
   printf("%s %u B to %u: %.3f M/s %.3f GB/s  cpu %.2f (sender %.2f, each receiver %.2f)  "
-         "%.3f us/msg %.4f ns/B  p50 %.1f us p99 %.1f us  stolen %.1f %%\n",
+         "%.3f us/msg %.4f ns/B  p50 %.1f us p99 %.1f us  stolen %.1f %%  overflow %.0f\n",
     kind, load->size, load->receivers, r.messages / 1e6, r.bytes / 1e9, r.cpu, r.cpu_sender,
     r.cpu_receiver, r.messages > 0 ? r.cpu / r.messages * 1e6 : 0,
-    r.bytes > 0 ? r.cpu / r.bytes * 1e9 : 0, r.p50 * 1e6, r.p99 * 1e6, r.stolen * 100);
+    r.bytes > 0 ? r.cpu / r.bytes * 1e9 : 0, r.p50 * 1e6, r.p99 * 1e6, r.stolen * 100, r.overflow);
   fflush(stdout);
 }
 
@@ -112,6 +120,10 @@ int main(int argc, char **argv)
       return usage(argv[i]);
     else
       i++;
+  }
+  if (!strcmp(kind, "flow")) {
+    printf("%.0f messages per virtual second\n", bench_sim_flow(&load, load.receivers + 1));
+    return 0;
   }
   if (!strcmp(kind, "path")) {
     load.size = load.size == 1000 ? 100 : load.size;

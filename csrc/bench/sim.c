@@ -1,4 +1,5 @@
-/* sim: how much of the simulator a second of CPU buys. */
+/* sim: how much of the simulator a second of CPU buys, and what a network of a given capacity gives
+ * when nothing costs CPU: rates that no other load of the machine disturbs. */
 
 #include "bench/bench.h"
 
@@ -10,13 +11,20 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { MEMBERS = 16, POUR = 32 };
+enum { MEMBERS = 16, POUR = 32, FLOW_POUR = 256 };
+
+/* A link as loopback is here: bytes per second, one way, bytes that a receiver's buffer holds. */
+static const struct neap_sim_setting loopback[] = {
+  {.name = "capacity", .text = "2GB"},
+  {.name = "latency", .text = "50us"},
+  {.name = "queue", .text = "16MB"},
+};
 
 struct group {
   struct neap_world *world;
   struct neap_channel *channels[MEMBERS];
   unsigned members, views; /* who has everybody in its view */
-  uint64_t deliveries;
+  uint64_t deliveries, taken[MEMBERS];
 };
 
 static double cpu_now(void)
@@ -26,8 +34,9 @@ static double cpu_now(void)
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void take(struct group *g, struct neap_channel *channel)
+static void take(struct group *g, unsigned member)
 {
+  struct neap_channel *channel = g->channels[member];
   struct neap_row row;
   while (neap_channel_next(channel, &row)) {
     if (row.note) {
@@ -38,6 +47,7 @@ static void take(struct group *g, struct neap_channel *channel)
     struct neap_msg *msg;
     while ((msg = neap_inbox_take(channel, row.inbox))) {
       g->deliveries++;
+      g->taken[member]++;
       neap_msg_free(msg);
     }
   }
@@ -47,7 +57,7 @@ static void run(struct group *g, uint64_t virtual_ns)
 {
   uint64_t until = g->world->now + virtual_ns;
   while (g->world->class->step(g->world, until) == NEAP_STEP_WORK)
-    for (unsigned i = 0; i < g->members; i++) take(g, g->channels[i]);
+    for (unsigned i = 0; i < g->members; i++) take(g, i);
 }
 
 static bool form(struct group *g, const struct bench_load *load, unsigned members)
@@ -108,5 +118,33 @@ double bench_sim_idle(const struct bench_load *load, unsigned members)
     result = (double)(g.world->now - from) / 1e9 / (cpu_now() - begun);
   }
   end(&g);
+  return result;
+}
+
+double bench_sim_flow(const struct bench_load *load, unsigned members)
+{
+  struct group g;
+  double result = 0;
+  uint8_t *body = calloc(1, load->size + 1u);
+  if (form(&g, load, members)) {
+    struct neap_send send = {
+      .body = body, .len = load->size, .timeout = UINT64_MAX, .no_loopback = true};
+    for (unsigned i = 0; i < sizeof loopback / sizeof *loopback; i++)
+      neap_sim_set(g.world, &loopback[i], NULL, 0);
+    uint64_t from = g.world->now, until = from + (uint64_t)(load->seconds * 1e9);
+    for (unsigned i = 0; i < members; i++) g.taken[i] = 0;
+    while (g.world->now < until) {
+      for (int n = 0; n < FLOW_POUR && neap_channel_send(g.channels[0], &send) >= 0; n++) continue;
+      run(&g, NEAP_US(10));
+    }
+    uint64_t least = g.taken[1];
+    for (unsigned i = 2; i < members; i++)
+      if (g.taken[i] < least) least = g.taken[i];
+    result = (double)least / ((double)(g.world->now - from) / 1e9);
+    if (getenv("BENCH_TELL"))
+      for (unsigned i = 0; i < 2; i++) bench_tell(g.channels[i]);
+  }
+  end(&g);
+  free(body);
   return result;
 }

@@ -5,6 +5,8 @@
 
 #include "bench/bench.h"
 
+#include "core/layer.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -215,6 +217,69 @@ static uint64_t most_resident_at(const struct bench_run *run, uint64_t messages)
   return most;
 }
 
+/* How late a lost message is, where each receiver loses one in so many. */
+static void lost(
+  bool json, const char *row, double loss, uint64_t pause, uint64_t late, double goal)
+{
+  struct bench_load load = load_of(100);
+  struct series ours = {0};
+  load.receivers = 1;
+  load.stack = lossy;
+  load.loss = loss;
+  load.pause = pause;
+  load.late = late;
+  load.set =
+    "nakack.xmit_interval=20ms"; /* What comes after a longer pause is a burst of its own. */
+  load.seconds = 1;
+  for (int i = 0; i < RUNS; i++) add(&ours, bench_measure(&load, bench_group_late).p50 * 1e3);
+  struct figure figures[] = {{"p50_ms", least(&ours), 0}, {"median", median(&ours), -goal}};
+  line(json, row, figures, 2);
+}
+
+/* As fast as it goes into small or large socket buffers, where nothing may be lost. */
+static void flood(bool json, const char *row, uint32_t size, const char *set)
+{
+  struct bench_load load = load_of(size);
+  struct series rates = {0};
+  double overflow = 0;
+  load.set = set;
+  for (int i = 0; i < RUNS; i++) {
+    struct bench_result result = bench_measure(&load, bench_group);
+    add(&rates, result.messages / MILLION);
+    overflow += result.overflow;
+  }
+  struct figure figures[] = {
+    {"M/s", best(&rates), 0},
+    {"median", median(&rates), 0},
+    {"least", least(&rates), best(&rates) / 4},
+    {"lost_in_buffers", overflow, -0.5},
+  };
+  line(json, row, figures, sizeof figures / sizeof *figures);
+}
+
+/* Shares of what goes through loss-free where nothing costs CPU: the mechanism alone. */
+static void simulated_loss(bool json)
+{
+  struct bench_load load = load_of(1000);
+  load.stack = lossy;
+  load.seconds = 0.2;
+  double whole = bench_sim_flow(&load, 4);
+  load.loss = 0.01;
+  double one = bench_sim_flow(&load, 4);
+  load.loss = 0.05;
+  double five = bench_sim_flow(&load, 4);
+  load.loss = 0;
+  load.set = "nakack.retransmission=ack";
+  double acks = bench_sim_flow(&load, 4);
+  struct figure figures[] = {
+    {"M/s", whole / MILLION, 0},
+    {"share_1%", whole > 0 ? one / whole : 0, 0.7},
+    {"share_5%", whole > 0 ? five / whole : 0, 0.45},
+    {"ack_to_nak", whole > 0 ? acks / whole : 0, 0.85},
+  };
+  line(json, "1 kB, simulated loopback, lost", figures, sizeof figures / sizeof *figures);
+}
+
 static void memory(bool json)
 {
   struct bench_load load = load_of(100);
@@ -316,12 +381,25 @@ void bench_table(bool json)
   load = other;
   load.stack = other.stack = lossy;
   load.loss = 0.01;
-  against_itself(json, "1 kB, 1 % lost at each", &load, &other, 0.5);
+  against_itself(json, "1 kB, 1 % lost at each", &load, &other, 0.7);
+  load.loss = 0.05;
+  against_itself(json, "1 kB, 5 % lost at each", &load, &other, 0.45);
+  load = other = load_of(1000);
+  load.set = "nakack.retransmission=ack";
+  against_itself(json, "1 kB, ack mode", &load, &other, 0.85);
+  static const char small[] = "udp.receive_buffer=212992B", large[] = "udp.receive_buffer=4MiB";
+  flood(json, "10 kB, buffers of 208 kB", 10000, small);
+  flood(json, "10 kB, buffers of 4 MB", 10000, large);
+  flood(json, "100 B, buffers of 208 kB", 100, small);
+  flood(json, "100 B, buffers of 4 MB", 100, large);
+  lost(json, "last message lost", 0.1, NEAP_MS(30), NEAP_MS(3), 10);
+  lost(json, "message in between lost", 0.01, NEAP_US(200), NEAP_US(800), 2);
   between_namespaces(json);
   round_trip(json, "round trip 64 B, one core each", 2);
   round_trip(json, "round trip 64 B, both on one core", 1);
   synchronous(json, "synchronous, 100 B to 4 members");
   memory(json);
   path(json);
+  simulated_loss(json); /* What runs in this process makes every later one larger. */
   simulator(json);
 }
