@@ -190,12 +190,13 @@ local function skipped(stream, rows, got, member, first)
   end
 end
 
--- Has the callback for this row, and for all before it, returned at this address?
+-- Has the callback for this row, and for all before it, returned at this address?  (For this one
+-- only, where earlier ones may be of a connection that was lost.)
 function Oracle:delivered(row, address)
   local member = self.members[address]
   local got = member and member.got[row.stream.key]
   if not got then return false end
-  if row.stream.oob then
+  if row.stream.oob or row.stream.losses then
     for index, body in ipairs(got.bodies) do
       if body == row.body then return got.finished[index] or false end
     end
