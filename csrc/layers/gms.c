@@ -248,10 +248,11 @@ static void take(struct gms *g, struct neap_msg *m, const struct neap_gms_head *
   }
 }
 
-/* A multicast of somebody who left with the view that has just been installed. */
+/* A multicast of somebody who left with the view that has just been installed, or of anybody while
+ * there is no view: before the first, and after the last. */
 static bool outside(const struct gms *g, const struct neap_msg *m)
 {
-  return m && !m->to && gms_view(g) && !neap_in_view(gms_view(g), m->from);
+  return m && !m->to && !(gms_view(g) && neap_in_view(gms_view(g), m->from));
 }
 
 static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
