@@ -305,7 +305,9 @@ static void unicast_up(struct neap_layer *layer, struct neap_batch *batch)
     bool head = neap_uni_head_get(m, layer), own = neap_uni_own_head_get(m, layer);
     if (!head && !own) {
       neap_put(&up, m);
-    } else if (p->peer->self) { /* What this member sends to itself never leaves: it is forged. */
+    } else if (p->peer->self || m->receipts) {
+      /* What this member sends to itself never leaves, and a message has one place in one stream:
+       * it is forged. */
       u->bad++;
       neap_msg_free(m);
     } else if (head) {

@@ -180,6 +180,7 @@ static bool in_line(struct unicast *u, const struct in *in, const struct neap_ba
     const struct neap_uni_head *head = neap_uni_head_get(m, &u->layer);
     if (!head || head->type != NEAP_UNI_DATA || head->seqno != next++) return false;
     if ((uint16_t)head->conn != in->conn || neap_oob(m) || neap_tagged(m)) return false;
+    if (m->receipts) return false; /* Somebody below has taken it into a stream. */
   }
   return true;
 }
