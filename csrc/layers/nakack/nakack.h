@@ -137,6 +137,7 @@ struct nakack {
 
   struct stream *own;
   uint64_t bound_bytes; /* window_bytes, or what `auto` means: a gauge, too */
+  uint64_t pace_most;   /* pace_bytes, or what `auto` means, heads included */
   uint64_t pace_bound;  /* so much of it may be on its way: a gauge, too */
   uint64_t buffer;      /* what this member can take of one stream */
   uint64_t votes_at;    /* when it looked whether its stack votes in rounds of `stable` */
@@ -158,6 +159,7 @@ struct nakack {
   uint64_t paced; /* bytes at the gate up to which all is there, as far as marks tell */
   struct mark marks[NAKACK_MARKS];
   uint32_t mark_first, mark_count;
+  uint64_t mean_len; /* of bodies, as last seen; 0: nothing was sent, or nothing but heads */
 
   /* toggle */
   uint64_t turn; /* seqno of the newest MODE that not all have reached; 0: none */
@@ -239,7 +241,7 @@ void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
 /* pace.c */
 /* Bytes that are on their way to somebody, and how far the gate may open for their sake. */
 uint64_t nakack_flight(const struct nakack *n);
-uint64_t nakack_pace_horizon(const struct nakack *n);
+struct neap_gate_position nakack_pace_horizon(struct nakack *n);
 /* The end of the stream is announced now. */
 void nakack_mark(struct nakack *n);
 /* Of our stream something has come to member `s`, up to `seqno`. */

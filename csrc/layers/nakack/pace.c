@@ -18,6 +18,9 @@
 
 #include "layers/nakack/nakack.h"
 
+/* Bytes of headers of a message, about, on the wire; of messages of unknown size one in so many. */
+enum { HEADS = 80, FEW = 256 };
+
 static uint64_t now_at(const struct nakack *n)
 {
   return n->freed.bytes + n->window_used;
@@ -33,9 +36,17 @@ uint64_t nakack_flight(const struct nakack *n)
   return paces(n) ? nakack_least(now_at(n) - n->paced, n->window_used) : 0;
 }
 
-uint64_t nakack_pace_horizon(const struct nakack *n)
+/* The gate counts bodies; a buffer is filled by heads as well, which outweigh small ones.  As long
+ * as it is not known how large they are, there may not be many. */
+struct neap_gate_position nakack_pace_horizon(struct nakack *n)
 {
-  return paces(n) ? now_at(n) - nakack_flight(n) + n->pace_bound : UINT64_MAX;
+  struct neap_gate_position free = {UINT64_MAX, UINT64_MAX};
+  if (!paces(n)) return free;
+  if (n->window_stored) n->mean_len = n->window_used / n->window_stored;
+  uint64_t mean = n->mean_len, room = n->pace_most, begin = now_at(n) - nakack_flight(n);
+  if (!mean) return (struct neap_gate_position){begin + room, n->freed.messages + room / FEW};
+  free.bytes = begin + nakack_most(room / (mean + HEADS) * mean, mean);
+  return free;
 }
 
 void nakack_mark(struct nakack *n)

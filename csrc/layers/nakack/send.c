@@ -17,8 +17,9 @@ enum { WINDOW_LEAST = 64000, PACE_MOST = 2000000, KEPT_AUTO = 12000000 };
 
 void nakack_publish(struct nakack *n)
 {
-  uint64_t bytes = nakack_least(n->freed.bytes + n->bound_bytes, nakack_pace_horizon(n));
-  neap_gate_horizon(&n->layer, NULL, bytes, n->freed.messages + n->window_messages);
+  struct neap_gate_position pace = nakack_pace_horizon(n);
+  neap_gate_horizon(&n->layer, NULL, nakack_least(n->freed.bytes + n->bound_bytes, pace.bytes),
+    nakack_least(n->freed.messages + n->window_messages, pace.messages));
 }
 
 /* On its way, and where not all are ours kept as well: what the least of the others can take.  Who
@@ -36,7 +37,8 @@ void nakack_size(struct nakack *n)
   if (least == UINT64_MAX) least = n->buffer;
   n->bound_bytes = n->window_bytes ? n->window_bytes : n->all_ours ? KEPT_AUTO : least;
   least = nakack_least(least, PACE_MOST);
-  n->pace_bound = nakack_least(n->bound_bytes, n->pace_bytes ? n->pace_bytes : least);
+  n->pace_most = n->pace_bytes ? n->pace_bytes : least;
+  n->pace_bound = nakack_least(n->bound_bytes, n->pace_most);
   nakack_publish(n);
 }
 
@@ -129,7 +131,7 @@ void nakack_send(struct nakack *n, struct neap_batch *batch)
 {
   struct neap_batch loop = {0};
   uint64_t bytes = 0;
-  bool passed = false, numbered = false;
+  bool passed = !n->window_stored, numbered = false; /* The first says how large they are. */
 
   for (struct neap_msg *m = batch->first; m; m = m->next) {
     if (m->flags & NEAP_NO_RELIABILITY) {
