@@ -2,8 +2,8 @@
  *
  *     neap-bench [--json]
  *     neap-bench bare|group|idle|bare-echo|group-echo|group-rsvp|group-late [-r receivers]
- *                [-s size] [-w window] [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a] [-k stack]
- *                [-p pause] [-L late] [-x "layer.attr=value ..."]
+ *                [-s size] [-w window] [-t seconds] [-l loss] [-c cores] [-n runs] [-o] [-a]
+ *                [-k stack] [-p pause] [-L late] [-x "layer.attr=value ..."]
  *     neap-bench path [-s size]
  *     neap-bench flow [-s size] [-r receivers] [-l loss] [-t seconds] [-k stack] [-x ...]
  *
@@ -38,7 +38,7 @@ static int usage(const char *what)
 {
   fprintf(stderr,
     "neap-bench: %s is neither --json nor bare, group, idle, bare-echo, group-echo, group-rsvp, "
-    "path or an option\n",
+    "group-late, flow, path or an option\n",
     what);
   return 2;
 }
