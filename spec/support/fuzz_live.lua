@@ -2,9 +2,10 @@
 --
 --     fuzz_live.round { seed = 7, kind = "strangers" }   raises what is wrong
 --
--- Three members talk, toggle and send synchronously, every promise watched.  What they send is
--- captured; packets of it are taken apart, changed (fields, types, numbers, connection ids, views,
--- digests, lengths, flags, headers of other packets) or broken as bytes, and put on the wire again.
+-- Three members talk, toggle and send synchronously, a fourth comes and goes, every promise is
+-- watched.  What they send is captured; packets of it are taken apart, changed (fields, types,
+-- numbers, connection ids, views, digests, lengths, flags, headers of other packets) or broken as
+-- bytes, and put on the wire again.
 -- What may be expected depends on whose name a packet bears:
 --
 --     strangers   changed or not, it comes from addresses that are in no view: the promises
@@ -203,8 +204,11 @@ function Round:talk(name)
         options.rsvp, options.timeout = true, "3s"
       end
       local body = ("%s %d %s"):format(name, n, ("x"):rep(r:below(10) == 0 and 3000 or 10))
-      local taken = channel:send(body, options)
-      if taken ~= nil then self:said(name, options.to, body) end
+      local taken, code, detail = channel:send(body, options)
+      -- A synchronous send whose time is over was sent, if there ever was room.
+      if taken or code == "timeout" and detail.sent ~= false then
+        self:said(name, options.to, body)
+      end
       if not channel:is_open() then return end
       if n % 10 == 0 and r:below(2) == 0 then
         channel.stack:set { nakack = { retransmission = pick(r, { "nak", "ack" }) } }
@@ -232,6 +236,16 @@ function Round:listen(name)
     local key = name .. " <- " .. from .. (msg.to and " alone" or "")
     self.got[key] = self.got[key] or {}
     table.insert(self.got[key], msg.body)
+  end)
+end
+
+-- Somebody comes and goes, so that there are packets about that.
+function Round:visit()
+  local dee = self.g.sim:join("chat", { stack = "spec/support/checked.lua", name = "dee",
+    on = { message = function() end } })
+  self.g.sim:spawn(function()
+    require("neap").sleep "300ms"
+    dee:leave()
   end)
 end
 
@@ -293,7 +307,9 @@ function fuzz_live.round(options)
     round:listen(name)
     round:talk(name)
   end
-  for _ = 1, options.steps or 200 do
+  local steps = options.steps or 200
+  for step = 1, steps do
+    if step == math.floor(steps / 5) then round:visit() end
     g.sim:run(PAUSE)
     round:capture()
     round:inject()
