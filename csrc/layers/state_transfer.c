@@ -62,7 +62,7 @@ static const struct neap_attr state_transfer_attrs[] = {
   {NEAP_COUNTER, "bytes_in", AT(bytes_in), "bytes", .doc = "Of states, received."},
   {NEAP_COUNTER, "bytes_out", AT(bytes_out), "bytes", .doc = "Of states, sent."},
   {NEAP_COUNTER, "restarts", AT(restarts), "transfers",
-    .doc = "Started over: the giver left, or its digest was of no use."},
+    .doc = "Started over: the giver left or said no, or its digest was of no use."},
   {NEAP_COUNTER, "aborts", AT(aborts), "transfers",
     .doc = "Given up after the application was told of a beginning."},
   {NEAP_COUNTER, "refused", AT(refused), "requests", .doc = "Of others, with the reason."},
@@ -230,6 +230,7 @@ static void state_transfer_peer_gone(struct neap_layer *layer, struct neap_peer 
 {
   (void)peer;
   state_forget((struct state_transfer *)layer, state);
+  *(struct place *)state = (struct place){0};
 }
 
 static void state_transfer_check(const struct neap_layer *layer)

@@ -203,7 +203,7 @@ describe("a state that does not come", function()
   it("is refused by who has none to give, with the reason", function()
     local c = counters.new { names = ALL }
     c.members.ann:on("state_request", nil)
-    local result = after(c, "cho")
+    local result = after(c, "cho", { from = "ann" })
     assert.equal("refused", result.code)
     assert.matches("no handler", result.detail)
   end)
@@ -213,7 +213,7 @@ describe("a state that does not come", function()
     local told
     c.members.ann:on("error", function(text) told = text end)
     c.members.ann:on("state_request", function() error "no state today" end)
-    local result = after(c, "cho")
+    local result = after(c, "cho", { from = "ann" })
     assert.equal("refused", result.code)
     assert.matches("no state today", told)
     c:check(ALL)
@@ -226,11 +226,49 @@ describe("a state that does not come", function()
       local c = counters.new { names = ALL, with = { state_transfer = { mode = "barrier" } },
         stacks = { [side] = path } }
       c:talk("bob", 50, "2ms")
-      local result = after(c, "cho")
+      local result = after(c, "cho", { from = "ann" })
       assert.equal("refused", result.code)
       assert.matches("no layer that closes", result.detail)
       c:check(ALL)
     end
+  end)
+
+  it("is asked of another when one says no, and refused when all do", function()
+    for _, mode in ipairs { "applied", "barrier" } do
+      counters.each_seed(20, function(seed)
+        local c = counters.new { seed = seed, names = { "ann", "bob", "cho", "dee" },
+          with = { state_transfer = { mode = mode } } }
+        for _, name in ipairs { "ann", "bob", "dee" } do c:talk(name, 40, "3ms") end
+        c.members.ann:on("state_request", nil)
+        c.members.bob:on("error", function() end)
+        c.members.bob:on("state_request", function(out)
+          out:write "the beginning of one"
+          error "no more of it"
+        end)
+        local result = after(c, "dee", { timeout = "10s" })
+        assert(result.ok, result.code)
+        assert.equal("cho", result.from)
+        assert.equal(2, tonumber(c.members.dee.state_transfer.restarts))
+        c.members.cho:on("state_request", nil)
+        result = after(c, "dee", { timeout = "10s" })
+        assert.equal("refused", result.code)
+        assert.equal(6, tonumber(c.members.dee.state_transfer.asked))
+        c:check { "ann", "bob", "cho", "dee" }
+      end)
+    end
+  end)
+
+  it("is asked of a third where two want it of each other", function()
+    counters.each_seed(20, function(seed)
+      local c = counters.new { seed = seed, names = ALL, filler = 100000, waits = "5ms" }
+      c:talk("cho", 40, "3ms")
+      local first, second = c:get("ann", { timeout = "10s" }), c:get("bob", { timeout = "10s" })
+      c:calm()
+      assert(first.ok and second.ok, tostring(first.code or second.code))
+      c:check(ALL)
+      assert.equal("cho", first.from)
+      assert.equal("cho", second.from)
+    end)
   end)
 
   it("is refused by a member that waits for one itself", function()

@@ -7,7 +7,8 @@
  * SETTING is reached when the last part is here and all has risen that this member ever reported
  * (STORED): from there nothing can break it.  Before, the end of the provider, a digest that is
  * void or of an older view, or a member that leaves while its stream is being set back, break it:
- * what was done is undone, and it starts over, at another provider if there is one.
+ * what was done is undone, and it starts over.  Who said no is not asked again while there is
+ * another; when all have, and the last for good, so does this.
  *
  * Invariant: somebody is asked exactly from ASKED on; `rewound` exactly from READING on. */
 
@@ -83,13 +84,30 @@ static void start_over(struct state_transfer *s, const char *why, int code)
 
 /* ---- asking ---- */
 
-/* The first member that is not this one. */
-static struct neap_peer *anybody(const struct state_transfer *s)
+/* The first other member that has not said no. */
+static struct neap_peer *willing(const struct state_transfer *s)
 {
   const struct neap_view *view = s->layer.view;
-  for (uint32_t i = 0; i < view->count; i++)
-    if (!view->members[i]->self && view->members[i]->generation) return view->members[i];
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct neap_peer *peer = view->members[i];
+    const struct place *p = neap_peer_state_have(&s->layer, peer);
+    if (!peer->self && peer->generation && !(p && p->declined)) return peer;
+  }
   return NULL;
+}
+
+static void forgive(struct state_transfer *s)
+{
+  struct place *p;
+  neap_each_peer (&s->layer, p) p->declined = false;
+}
+
+static struct neap_peer *anybody(struct state_transfer *s)
+{
+  struct neap_peer *peer = willing(s);
+  if (peer) return peer;
+  forgive(s); /* All have said no, the last one for now only. */
+  return willing(s);
 }
 
 static void ask(struct state_transfer *s)
@@ -125,6 +143,7 @@ void state_get(struct state_transfer *s, const struct neap_event *event)
   }
   s->ticket = event->ticket;
   s->chosen = event->peer != NULL;
+  forgive(s);
   s->provider = neap_peer_ref(event->peer);
   if (s->provider && !neap_in_view(s->layer.view, s->provider))
     fail(s, NEAP_NOT_A_MEMBER, "it is not in the view");
@@ -275,7 +294,9 @@ static void refused(
   char why[NEAP_EVENT_TEXT];
   int code = -(int)head->code;
   snprintf(why, sizeof why, "%.*s", (int)m->len, m->len ? (const char *)m->body : "");
-  if (code == NEAP_RESET)
+  struct place *p = neap_peer_state(&s->layer, m->from);
+  p->declined = !NEAP_IS_MUTANT(545);
+  if (code == NEAP_RESET || (!s->chosen && willing(s)))
     start_over(s, why, code);
   else
     fail(s, code < 0 ? code : NEAP_REFUSED, why);

@@ -42,7 +42,7 @@ static bool in_state(struct state_transfer *s, struct neap_msg *m)
 void state_forget(struct state_transfer *s, struct place *p)
 {
   s->places -= p->known;
-  *p = (struct place){0};
+  *p = (struct place){.declined = p->declined};
 }
 
 /* Passes what counts. */

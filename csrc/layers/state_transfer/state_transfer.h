@@ -46,8 +46,9 @@ struct request {
   uint8_t mode;
 };
 
-/* What counts of a member's multicasts after a state was set. */
+/* What counts of a member's multicasts after a state was set; and whether it said no. */
 struct place {
+  bool declined; /* it was asked for the state that is wanted now, and gave none */
   bool known;
   uint64_t skip;   /* up to here they are in the state */
   uint64_t replay; /* up to here they may be */
