@@ -315,7 +315,6 @@ static int frag_open(struct neap_layer *layer, struct neap_trail *trail)
   f->room = calloc(f->max_partials, sizeof *f->room);
   if (!f->room)
     return neap_trail(trail, NEAP_MEMORY, "%u partial messages", (unsigned)f->max_partials);
-  for (uint64_t i = 0; i < f->max_partials; i++) neap_link_before(&f->spare, &f->room[i].age);
   f->below = layer->stack->max_body;
   size_set(f);
   return 0;
@@ -371,7 +370,8 @@ static void frag_check(const struct neap_layer *layer)
     bytes += held;
     places++;
   }
-  NEAP_ASSERT(partials == f->partials && bytes == f->partial_bytes && places == f->max_partials);
+  NEAP_ASSERT(partials == f->partials && bytes == f->partial_bytes && places == f->begun);
+  NEAP_ASSERT(f->begun <= f->max_partials);
 }
 
 const struct neap_class neap_frag = {

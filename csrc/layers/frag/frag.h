@@ -44,7 +44,8 @@ struct frag {
   uint64_t twice, abandoned, bad;
   uint64_t next_id, below;      /* below: the largest body that the layers there take */
   struct partial *room;         /* max_partials of them */
-  struct neap_link ages, spare; /* in use, the oldest first; free */
+  uint64_t begun;               /* of these, the first so many were ever used */
+  struct neap_link ages, spare; /* in use, the oldest first; free again */
   struct neap_timer departed;
 };
 

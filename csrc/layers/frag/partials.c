@@ -70,6 +70,16 @@ static void depart(struct frag *f, struct peer *p)
   neap_timer_sooner(&f->layer, &f->departed, f->partial_timeout);
 }
 
+/* A free place, if need be that of the oldest; those never used are not even touched. */
+static struct partial *place(struct frag *f)
+{
+  if (neap_link_alone(&f->spare) && f->begun < f->max_partials) return &f->room[f->begun++];
+  if (neap_link_alone(&f->spare)) frag_abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
+  struct partial *t = NEAP_HOLDER(f->spare.next, struct partial, age);
+  neap_link_remove(&t->age);
+  return t;
+}
+
 /* The message that this piece belongs to, made if need be; NULL when they do not agree. */
 struct partial *frag_partial_of(
   struct frag *f, const struct neap_msg *m, const struct neap_frag_head *head)
@@ -79,9 +89,7 @@ struct partial *frag_partial_of(
   for (struct partial *t = p->first; t; t = t->next)
     if (t->id == head->id && t->kind == kind_of(m)) return t->count == head->count ? t : NULL;
 
-  if (neap_link_alone(&f->spare)) frag_abandon(f, NEAP_HOLDER(f->ages.next, struct partial, age));
-  struct partial *t = NEAP_HOLDER(f->spare.next, struct partial, age);
-  neap_link_remove(&t->age);
+  struct partial *t = place(f);
   neap_link_before(&f->ages, &t->age);
   t->peer = p;
   t->id = head->id;
