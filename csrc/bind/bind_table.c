@@ -138,6 +138,10 @@ void neap_wire_field(const struct neap_wire_head *head, int n, struct neap_wire_
   value->name = field->name;
   value->doc = field->doc;
   value->present = neap_field_present(field, head->head);
+  value->when_mask = field->when_mask;
+  value->when = -1;
+  for (int e = 0; e < n && field->when_mask; e++)
+    if (row(head, e)->at == field->when_at) value->when = e;
 }
 
 /* Slices are copied: what Lua gave may be gone when the message is written. */

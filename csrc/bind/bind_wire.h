@@ -21,6 +21,8 @@
     const uint8_t *at; /* slices, and addresses of rare kinds; NULL: none */                       \
     int64_t number, second;                                                                        \
     int32_t len, kind, present, is_signed;                                                         \
+    int32_t when; /* the earlier field that says if it is there; -1: always */                     \
+    uint32_t when_mask; /* see core/header.h */                                                    \
     char text[64]; /* an address */                                                                \
   };                                                                                               \
   struct neap_wire_head { /* a message's or a table's struct, and the rows it is read by */        \

@@ -13,6 +13,7 @@ local dissect = require "neap.dissect"
 local form = require "neap.form"
 local inet = require "neap.inet"
 local pcap = require "neap.pcap"
+local shown = require "neap.shown"
 
 local decode = {}
 
@@ -158,23 +159,6 @@ end
 
 -- ---- lines ----
 
-local flag_names = { { 1, "OOB" }, { 2, "DONT_BUNDLE" }, { 4, "NO_FC" }, { 16, "NO_RELIABILITY" },
-  { 32, "NO_TOTAL_ORDER" }, { 64, "NO_RELAY" }, { 128, "RSVP" }, { 256, "RSVP_NB" },
-  { 1024, "SKIP_BARRIER" }, { 2048, "SERIALIZED" } }
-
-local function flags_text(flags)
-  local names = {}
-  for _, row in ipairs(flag_names) do
-    if math.floor(flags / row[1]) % 2 == 1 then names[#names + 1] = row[2] end
-  end
-  return #names > 0 and " " .. table.concat(names, "|") or ""
-end
-
-local function version_text(version)
-  return ("%d.%d.%d"):format(math.floor(version / 2048), math.floor(version / 64) % 32,
-    version % 64)
-end
-
 -- Names that discovery and merge announcements gave so far.
 local function learn(names, message)
   for _, header in ipairs(message.headers) do
@@ -189,88 +173,14 @@ local function learn(names, message)
   end
 end
 
-local value_text
-
-local function list_text(names, list)
-  local parts = {}
-  for n, value in ipairs(list) do parts[n] = value_text(names, value) end
-  return "[" .. table.concat(parts, " ") .. "]"
-end
-
-local function number_text(number)
-  return (tostring(number):gsub("LL$", ""))
-end
-
-local shown_keys = { "class", "kind", "bits", "creator", "number", "old_creator", "old_number",
-  "member", "name", "place", "delivered", "received", "members", "parts", "left", "joined",
-  "wanted", "view", "merge_view", "delta_view", "digest", "pairs", "failure", "first", "value" }
-
--- Views and digests in the short form that people use, all else by key.
-local function table_text(names, value)
-  if value.creator and value.number and not value.old_creator then
-    local id = ("%s|%s"):format(value_text(names, value.creator), number_text(value.number))
-    if not value.members then return id end
-    local parts = value.parts and " of " .. list_text(names, value.parts) or ""
-    return id .. list_text(names, value.members) .. parts
-  end
-  if value.delivered then
-    local who = value.member and value_text(names, value.member) .. ":" or ""
-    return ("%s%s/%s"):format(who, number_text(value.delivered), number_text(value.received))
-  end
-  local parts = {}
-  for _, key in ipairs(shown_keys) do
-    if value[key] ~= nil then
-      parts[#parts + 1] = ("%s=%s"):format(key, value_text(names, value[key]))
-    end
-  end
-  if #parts == 0 or value.first then parts[#parts + 1] = list_text(names, value) end
-  return table.concat(parts, " ")
-end
-
-function value_text(names, value)
-  if type(value) == "table" then return table_text(names, value) end
-  if type(value) == "string" then
-    return names[value] or (value:find "^[%w%p ]*$" and value or ("%q"):format(value))
-  end
-  return number_text(value)
-end
-
-local function header_text(names, header)
-  local parts = { header.name }
-  for _, name in ipairs(header.order) do
-    local value = header.fields[name]
-    local text = value_text(names, value)
-    if name == "type" and header.word then
-      parts[#parts + 1] = header.word
-    elseif value ~= nil then
-      parts[#parts + 1] = ("%s=%s"):format(name, text)
-    end
-  end
-  return table.concat(parts, " ")
-end
-
-local function body_text(names, message)
-  if message.payload_fault then
-    return ("%s, %s: %s"):format(message.type, message.payload_kind or "", message.payload_fault)
-  end
-  if message.payload ~= nil then
-    return ("%s: %s"):format(message.payload_kind, value_text(names, message.payload))
-  end
-  if message.type == "empty" then return "empty" end
-  if not message.body then return message.type .. " null" end
-  local shown = message.body:sub(1, 32)
-  shown = shown:find "^[%w%p ]*$" and ("%q"):format(shown) or form.hex(shown)
-  return ("%s %d%s"):format(message.type, #message.body, #message.body > 0 and " " .. shown or "")
-end
-
 local function message_lines(names, message, indent, lines)
   learn(names, message)
   local parts = {}
-  for n, header in ipairs(message.headers) do parts[n] = header_text(names, header) end
+  for n, header in ipairs(message.headers) do parts[n] = shown.header(names, header) end
   lines[#lines + 1] = ("%s%s -> %s%s  %s | %s"):format(indent,
-    message.src and value_text(names, message.src) or "?",
-    message.dest and value_text(names, message.dest) or "all", flags_text(message.flags),
-    table.concat(parts, " | "), body_text(names, message))
+    message.src and shown.value(names, message.src) or "?",
+    message.dest and shown.value(names, message.dest) or "all", shown.flags(message.flags),
+    table.concat(parts, " | "), shown.body(names, message))
   for _, inner in ipairs(message.messages or {}) do
     message_lines(names, inner, indent .. "  ", lines)
   end
@@ -280,10 +190,10 @@ function decode.lines(item, names)
   local what = item.kind
   if item.packet then
     local read = item.packet
-    what = ("%s%s"):format(version_text(read.version),
+    what = ("%s%s"):format(shown.version(read.version),
       read.list and (" list of %d, group %s"):format(#read.messages, tostring(read.cluster)) or "")
   elseif item.kind == "greeting" then
-    what = ("greeting %s from %s"):format(version_text(item.version), item.peer)
+    what = ("greeting %s from %s"):format(shown.version(item.version), item.peer)
   end
   local lines = { ("%6s %12.6f  %-8s %s > %s  %d  %s"):format(item.frame or "-", item.time or 0,
     item.transport, item.from, item.to, #item.bytes, what) }
@@ -322,7 +232,7 @@ end
 -- Bytes beyond ASCII, and 64-bit numbers that a double cannot hold, become texts.
 function json(value)
   if type(value) == "string" then return quoted(value) end
-  if type(value) == "cdata" then return quoted(number_text(value)) end
+  if type(value) == "cdata" then return quoted(shown.number(value)) end
   if type(value) ~= "table" then return tostring(value) end
   local keys = {}
   for key in pairs(value) do -- any order: sorted below

@@ -14,6 +14,8 @@
 -- (NUL, characters above U+FFFF) are turned.
 
 local ffi = require "ffi"
+local java = require "neap.java"
+local slice = require "neap.slice"
 
 local lib = ffi.load(assert(package.searchpath("neap.core", package.cpath)))
 if not pcall(ffi.typeof, "neap_wire_is_declared") then
@@ -22,6 +24,7 @@ if not pcall(ffi.typeof, "neap_wire_is_declared") then
 end
 
 local form = { lib = lib }
+local from_java, to_java = java.read, java.write
 
 local NONE, UUID, IP = 1, 2, 16
 local EXACT = 2 ^ 53
@@ -64,38 +67,6 @@ local function id_of(name)
   return ids[name]
 end
 
--- ---- Java's UTF-8 ----
-
-local function utf8(code)
-  return string.char(0xf0 + math.floor(code / 0x40000), 0x80 + math.floor(code / 0x1000) % 0x40,
-    0x80 + math.floor(code / 0x40) % 0x40, 0x80 + code % 0x40)
-end
-
-local function from_java(text)
-  if not text:find "[\192\237]" then return text end
-  text = text:gsub("\192\128", "\0")
-  return (text:gsub("\237([\160-\175])([\128-\191])\237([\176-\191])([\128-\191])",
-    function(a, b, c, d)
-      local high = (a:byte() - 0xa0) * 0x40 + b:byte() - 0x80
-      local low = (c:byte() - 0xb0) * 0x40 + d:byte() - 0x80
-      return utf8(0x10000 + high * 0x400 + low)
-    end))
-end
-
-local function surrogate(code)
-  return string.char(0xed, 0x80 + math.floor(code / 0x40) % 0x40, 0x80 + code % 0x40)
-end
-
-local function to_java(text)
-  if not text:find "[%z\240-\247]" then return text end
-  text = text:gsub("%z", "\192\128")
-  return (text:gsub("([\240-\247])([\128-\191])([\128-\191])([\128-\191])", function(a, b, c, d)
-    local code = (a:byte() % 8) * 0x40000 + (b:byte() % 64) * 0x1000 + (c:byte() % 64) * 0x40
-      + d:byte() % 64 - 0x10000
-    return surrogate(0xd800 + math.floor(code / 0x400)) .. surrogate(0xdc00 + code % 0x400)
-  end))
-end
-
 form.from_java, form.to_java = from_java, to_java
 
 -- ---- addresses ----
@@ -126,7 +97,7 @@ end
 
 local addresses = { addr = true, ip = true, ip_opt = true }
 local texts = { str = from_java, utf = from_java, ascii = tostring, bytes = tostring }
-local slices = {} -- form: reads the content of a slice from a cursor
+local slices -- form: reads the content of a slice from a cursor
 
 local function cursor_on(at, len)
   local cursor = cursor_t()
@@ -170,9 +141,10 @@ local function table_head(name)
   return head, memory
 end
 
-local function take(cursor, name)
+-- `as_table`: what is both a form and a table, as the table.
+local function take(cursor, name, as_table)
   local head, memory = table_head(name)
-  if head and not slices[name] then
+  if head and (as_table or not slices[name]) then
     lib.neap_wire_table_read(cursor, head)
     local fields = cursor.fault == 0 and form.fields(head) or nil
     return fields, memory
@@ -182,101 +154,9 @@ local function take(cursor, name)
   if cursor.fault == 0 then return (shown(name, value)) end
 end
 
--- A view's slice is a table of its own name.
-local function table_in(name)
-  return function(cursor)
-    local head, memory = table_head(name)
-    lib.neap_wire_table_read(cursor, head)
-    local fields = form.fields(head)
-    return fields, memory
-  end
-end
-
-local function list(cursor, count, name)
-  local all = {}
-  for n = 1, count do all[n] = take(cursor, name) end
-  return all
-end
-
-local function spread(all)
-  for n, pair in ipairs(all) do all[n] = { delivered = pair[1], received = pair[2] } end
-  return all
-end
-
-function slices.addrs(cursor) return list(cursor, take(cursor, "i16"), "addr") end
-function slices.addrs32(cursor) return list(cursor, take(cursor, "i32"), "addr") end
-function slices.seq2s(cursor) return spread(list(cursor, take(cursor, "i16"), "seq2")) end
-
-function slices.digest(cursor)
-  local members = slices.addrs(cursor)
-  local all = spread(list(cursor, #members, "seq2"))
-  for n, member in ipairs(members) do all[n].member = member end
-  return all
-end
-
-function slices.view_id(cursor)
-  return { creator = take(cursor, "addr"), number = take(cursor, "clong") }
-end
-
-slices.view = table_in "view"
-slices.delta_view = table_in "delta_view"
-
--- Places become members, where they are in the list.
-function slices.merge_view(cursor)
-  local view = table_in "merge_view"(cursor)
-  local function member(place)
-    return type(place) == "number" and view.members[place + 1] or place
-  end
-  for _, part in ipairs(view.parts) do
-    part.creator = member(part.creator)
-    for n, place in ipairs(part.members) do part.members[n] = member(place) end
-  end
-  return view
-end
-
-local function place(cursor)
-  local index = take(cursor, "i16")
-  if index >= 0 then return index end
-  return take(cursor, "addr")
-end
-
-function slices.subviews(cursor)
-  local all = {}
-  for n = 1, take(cursor, "i16") do
-    all[n] = { creator = place(cursor), number = take(cursor, "i64"), members = {} }
-    for m = 1, take(cursor, "i16") do all[n].members[m] = place(cursor) end
-  end
-  return all
-end
-
-function slices.view_opt(cursor)
-  return take(cursor, take(cursor, "flag") and "merge_view" or "view")
-end
-
-function slices.seqnos(cursor)
-  local all = { bits = take(cursor, "i32"), first = take(cursor, "i64") }
-  for word = 0, math.ceil(all.bits / 64) - 1 do
-    local bytes = list(cursor, 8, "u8") -- the lowest bits stand in the last
-    for bit = 0, 63 do
-      local set = math.floor(bytes[8 - math.floor(bit / 8)] / 2 ^ (bit % 8)) % 2 == 1
-      if set and word * 64 + bit < all.bits then
-        all[#all + 1] = exact(ffi.cast("int64_t", all.first) + word * 64 + bit)
-      end
-    end
-  end
-  return all
-end
-
-function slices.frames(cursor)
-  local all = {}
-  for n = 1, take(cursor, "i16") do
-    all[n] = { class = take(cursor, "str"), method = take(cursor, "str"),
-      file = take(cursor, "str"), line = take(cursor, "cint") }
-  end
-  return all
-end
-
-slices.view_id_opt, slices.digest_opt = slices.view_id, slices.digest
+slices = slice.readers(take, function(int64, more)
+  return exact(ffi.cast("int64_t", int64) + more)
+end)
 
 -- nil and the reason, or the value and how many bytes it took.
 function form.read(name, bytes)
