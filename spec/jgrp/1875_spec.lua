@@ -53,7 +53,7 @@ local function lose_table(g, mode, by)
 end
 
 -- Twenty seeds for each story: each kind and mode has five.
-local SEEDS = 5
+local SEEDS = 20
 
 local function each(f)
   for _, kind in ipairs(KINDS) do
@@ -96,7 +96,7 @@ describe("JGRP-1875", function()
       end)
 
     it(("the lowest opens the window and the highest shows the rest, by %s in %s mode"):format(
-      kind, mode), function()
+      kind, mode), group.seeds(function()
       local g = new(kind, mode)
       g.bob.stack.unicast:forget "ann"
       local lost = g.sim:drop { from = "ann", to = "bob", layer = "unicast", type = "data" }
@@ -111,10 +111,10 @@ describe("JGRP-1875", function()
       assert.is_true(g.ann.stack.unicast.xmits - xmits <= 20)
       assert.is_true(g.ann.stack.unicast.tail_xmits - tails <= 3)
       nothing_left(g)
-    end)
+    end))
 
     it(("a thousand messages in flight move one question and one answer, by %s in %s mode"):format(
-      kind, mode), function()
+      kind, mode), group.seeds(function()
       local g = new(kind, mode)
       g.bob.stack.unicast:forget "ann"
       local xmits = g.ann.stack.unicast.xmits
@@ -127,10 +127,10 @@ describe("JGRP-1875", function()
       assert.equal(1, unicast.firsts_sent + unicast.syncs_sent)
       assert.equal(numbers(1, 1100), g:got "bob")
       nothing_left(g)
-    end)
+    end))
 
     it(("whatever gets lost, traffic stays bounded, by %s in %s mode"):format(kind, mode),
-      function()
+      group.seeds(function()
         local g = new(kind, mode)
         g.bob.stack.unicast:forget "ann"
         g.sim:drop { from = "ann", to = "bob", layer = "unicast", first = true }
@@ -143,6 +143,6 @@ describe("JGRP-1875", function()
         assert.is_true(ann.xmits <= 301)
         assert.is_true(ann.tail_xmits <= 2 * 80, ann.tail_xmits) -- One pair each half second.
         assert.equal(numbers(1, 100), g:got "bob")
-      end)
+      end))
   end)
 end)

@@ -95,45 +95,44 @@ describe("JGRP-1904", function()
       end)
   end
 
-  it("announces twice in nak mode, and in ack mode until all have reported", function()
-    local nak = new(1, "nak")
+  it("announces twice in nak mode, and in ack mode until all have reported", group.seeds(function()
+    local nak = new(nil, "nak")
     assert.equal(2, announcements(nak, function() burst(nak); nak.sim:run "10s" end))
-    local g = new(1, "ack")
+    local g = new(nil, "ack")
     local acks = g.sim:drop { from = "cho", to = "ann", layer = "nakack", type = "ack", times = 6 }
     local count = announcements(g, function() burst(g); g.sim:run "10s" end)
     assert(g.sim:hits(acks) == 6 and count >= 4 and count <= 8, count)
     assert.equal(0, announcements(g, function() g.sim:run "60s" end))
     assert.equal(0, g.ann.stack.nakack.window_stored)
-  end)
+  end))
 
-  it("finds it by the second announcement when the first is lost too", function()
-    for _, mode in ipairs { "nak", "ack" } do
-      local g = new(1, mode)
-      g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
-      local lost = g.sim:drop {
-        from = "ann", to = "cho", layer = "nakack", type = "highest", times = 1,
-      }
-      burst(g)
-      g.sim:run "250ms"
-      assert.equal(1, g.sim:hits(lost))
-      assert.equal("1 2 3 4 5", g:got "cho")
-    end
-  end)
+  it("finds it by the second announcement when the first is lost too", group.modes(function(mode)
+    local g = new(nil, mode)
+    g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
+    local lost = g.sim:drop {
+      from = "ann", to = "cho", layer = "nakack", type = "highest", times = 1,
+    }
+    burst(g)
+    g.sim:run "250ms"
+    assert.equal(1, g.sim:hits(lost))
+    assert.equal("1 2 3 4 5", g:got "cho")
+  end))
 
-  it("leaves it to a stability round when every announcement is lost", function()
-    local g = group.new { with = { stable = { interval = "2s" } } }
+  it("leaves it to a stability round when every announcement is lost", group.modes(function()
+    local g = group.new { with = { stable = { interval = "1h" } } }
     g.sim:settle()
     g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
     g.sim:drop { from = "ann", to = "cho", layer = "nakack", type = "highest" }
     burst(g)
     g.sim:run "1s"
     assert.equal("1 2 3 4", g:got "cho")
-    g.sim:run "5s"
+    for _, name in ipairs(g.names) do g[name].stack.stable.interval = "2s" end
+    g.sim:run "8s" -- Two rounds, each within twice the interval.
     assert.equal("1 2 3 4 5", g:got "cho")
-  end)
+  end))
 
-  it("goes on until all have reported when resend_last_seqno_max_times is 0", function()
-    local g = new(1, "nak", { resend_last_seqno_max_times = 0 })
+  it("goes on until all have reported when resend_last_seqno_max_times is 0", group.seeds(function()
+    local g = new(nil, "nak", { resend_last_seqno_max_times = 0 })
     g.sim:drop { from = "ann", to = "cho", layer = "nakack", type = "highest", times = 5 }
     g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
     burst(g)
@@ -141,10 +140,11 @@ describe("JGRP-1904", function()
     assert.equal("1 2 3 4 5", g:got "cho")
     assert.equal(0, g.ann.stack.nakack.window_stored) -- They have reported, though it is nak mode.
     assert.equal(0, announcements(g, function() g.sim:run "60s" end))
-  end)
+  end))
 
-  it("is left to a stability round where resend_last_seqno is off, until it is on again", function()
-    local g = new(1, "nak", { resend_last_seqno = false })
+  it("is left to a stability round where resend_last_seqno is off, until it is on again",
+    group.seeds(function()
+    local g = new(nil, "nak", { resend_last_seqno = false })
     local lost = g.sim:drop { from = "ann", to = "cho", layer = "nakack", body = "5", times = 1 }
     assert.equal(0, announcements(g, function() burst(g); g.sim:run "5s" end))
     assert.equal(1, g.sim:hits(lost))
@@ -154,10 +154,10 @@ describe("JGRP-1904", function()
       g.sim:run "20ms"
     end))
     assert.equal("1 2 3 4 5", g:got "cho")
-  end)
+  end))
 
-  it("does not announce while messages are being sent", function()
-    local g = new(1, "nak")
+  it("does not announce while messages are being sent", group.seeds(function()
+    local g = new(nil, "nak")
     local sent = announcements(g, function()
       for i = 1, 100 do
         g.ann:send(tostring(i))
@@ -166,10 +166,10 @@ describe("JGRP-1904", function()
     end)
     assert(sent <= 1, sent)
     assert.equal(2, announcements(g, function() g.sim:run "5s" end))
-  end)
+  end))
 
-  it("announces by bytes and by hand", function()
-    local g = new(1, "nak", { announce_delay = "60s", resend_last_seqno_bytes = "10KB" })
+  it("announces by bytes and by hand", group.seeds(function()
+    local g = new(nil, "nak", { announce_delay = "60s", resend_last_seqno_bytes = "10KB" })
     assert.equal(2, announcements(g, function()
       for _ = 1, 20 do
         g.ann:send(("x"):rep(1024))
@@ -180,7 +180,7 @@ describe("JGRP-1904", function()
       g.ann.stack.nakack:announce_now()
       g.sim:run "1ms"
     end))
-  end)
+  end))
 
   it("repairs what a full receiver dropped within one announcement once there is room", function()
     local awake = false

@@ -113,7 +113,7 @@ describe("frag", function()
   end)
 
   it("tells of a tagged message once, when all its pieces are there", function()
-    group.each_seed(10, function(seed)
+    group.each_seed(20, function(seed)
       local g = group.new { seed = seed, loss = 0.15, with = { frag = { frag_size = "1KB" } } }
       for _, ack_on in ipairs { "reception", "completion", "delivery" } do
         for _, to in ipairs { "bob", false } do

@@ -141,7 +141,7 @@ describe("nakack", function()
 
   it("gives a joiner a run of each stream, without gap, while everybody sends", function()
     for _, mode in ipairs(MODES) do
-      group.each_seed(10, function(seed)
+      group.each_seed(20, function(seed)
         local g = new {
           seed = seed, loss = 0.05, jitter = "1ms", with = { nakack = { retransmission = mode } },
           message = function(g, name, msg)
@@ -222,7 +222,7 @@ describe("nakack", function()
     end
   end)
 
-  it("names the gap when what is missing is gone, and asks no more", function()
+  it("names the gap when what is missing is gone, and asks no more", group.seeds(function()
     local g = new { with = { nakack = { retransmission = "ack", gap_delay = "500ms" } } }
     local troubles = {}
     g.bob:on("trouble", function(text) troubles[#troubles + 1] = text end)
@@ -238,7 +238,7 @@ describe("nakack", function()
     local asked = nakack(g, "bob").xmit_reqs_sent
     g.sim:run "5s"
     assert.equal(asked, nakack(g, "bob").xmit_reqs_sent)
-  end)
+  end))
 
   it("shows each member's stream", function()
     local g = new { with = { nakack = { retransmission = "ack" } } }

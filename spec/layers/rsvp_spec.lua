@@ -110,7 +110,7 @@ describe("rsvp", function()
     assert.equal("1 2 3", g:got "cho")
   end)
 
-  it("ends when time is up and names exactly those that are missing", function()
+  it("ends when time is up and names exactly those that are missing", group.modes(function()
     local g = group.new { with = { rsvp = { timeout = "3s" } } }
     g.sim:pause "cho"
     local took, ok, code, detail = timed_send(g, "x", { rsvp = true })
@@ -125,9 +125,9 @@ describe("rsvp", function()
     -- A late answer is nobody else's.
     assert.is_true((select(2, timed_send(g, "y", { rsvp = true }))))
     assert.equal("x y", g:got "cho")
-  end)
+  end))
 
-  it("does not wait for members that leave, and says that they left", function()
+  it("does not wait for members that leave, and says that they left", group.modes(function()
     local g = group.new { with = { rsvp = { timeout = "60s" },
       fd_all = { timeout = "2s", interval = "500ms" } } }
     g.sim:kill "cho"
@@ -135,7 +135,7 @@ describe("rsvp", function()
     assert.is_true(ok)
     assert.same({ "cho" }, detail.left)
     assert(took < 6000, took)
-  end)
+  end))
 
   it("fails a send to one member that left", function()
     local g = group.new { with = { rsvp = { timeout = "60s" },
@@ -161,7 +161,7 @@ describe("rsvp", function()
     assert.equal("x z", g:got "ann")
   end)
 
-  it("does not wait for members that joined after the send", function()
+  it("does not wait for members that joined after the send", group.modes(function()
     local g = group.new { names = { "ann", "bob" } }
     g.sim:pause "bob"
     local handle = g.ann:send("x", { rsvp = true, wait = false, timeout = "60s" })
@@ -172,9 +172,9 @@ describe("rsvp", function()
     assert.equal(3, #g.ann:view().members)
     assert.same({}, handle.missing)
     assert.is_nil(handle.acked.cho)
-  end)
+  end))
 
-  it("waits for ever with a timeout of 0", function()
+  it("waits for ever with a timeout of 0", group.modes(function()
     local g = group.new { with = { fd_all = { timeout = "1000s" } } }
     g.sim:pause "cho"
     local handle = g.ann:send("x", { rsvp = true, wait = false, timeout = 0 })
@@ -183,9 +183,9 @@ describe("rsvp", function()
     g.sim:resume "cho"
     g.sim:run "1s"
     assert.same({}, handle.missing)
-  end)
+  end))
 
-  it("sends beacons over nak, rarely over ack, and none when told so", function()
+  it("sends beacons over nak, rarely over ack, and none when told so", group.seeds(function()
     local function beacons(mode, rsvp)
       local g = group.new { with = { nakack = { retransmission = mode }, rsvp = rsvp,
         fd_all = { timeout = "1000s" } } }
@@ -199,7 +199,7 @@ describe("rsvp", function()
     assert.equal(30, beacons("ack", { resend = "beacon" }))
     assert.equal(0, beacons("nak", { resend = "off" }))
     assert.equal(0, beacons("nak", { resend_interval = 0 }))
-  end)
+  end))
 
   it("follows a change of resend_interval at once, from and to 0", function()
     local g = group.new { with = { fd_all = { timeout = "1000s" } } }

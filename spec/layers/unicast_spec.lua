@@ -171,7 +171,7 @@ describe("unicast", function()
 
   it("drops what is far ahead of a small window, and gets it later", function()
     local far = 0
-    group.each_seed(5, function(seed)
+    group.each_seed(20, function(seed)
       local g = pair { seed = seed, loss = 0.1,
         with = { unicast = { window_messages = 1000 }, udp = { max_packet = "600B" } } }
       g.bob.stack.unicast.window_messages = 20

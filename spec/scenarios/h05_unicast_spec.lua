@@ -6,7 +6,7 @@ local talk = require "support.talk"
 describe("H05 (unicast)", function()
   for _, mode in ipairs { "ack", "nak" } do
     it("brings what is sent after each return once, in order, in " .. mode .. " mode", function()
-      group.each_seed(10, function(seed)
+      group.each_seed(20, function(seed)
         local g = talk.pair { seed = seed, with = { unicast = { retransmission = mode } } }
         for round = 1, 4 do
           local name = round % 2 == 1 and "ann" or "bob"

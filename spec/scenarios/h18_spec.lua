@@ -6,7 +6,7 @@ local neap = require "neap"
 
 local BODY = ("x"):rep(50000)
 
-local function story(seed, multicast)
+local function story(seed, multicast, mode)
   local g
   local accepted, refused, arrived = 0, 0, { ann = 0, bob = 0 }
 
@@ -28,7 +28,10 @@ local function story(seed, multicast)
 
   g = group.new {
     names = { "ann", "bob" }, seed = seed, loss = seed % 2 == 0 and 0.1 or 0,
-    with = { mfc = { max_credits = "100KB" }, ufc = { max_credits = "100KB" } },
+    with = {
+      mfc = { max_credits = "100KB" }, ufc = { max_credits = "100KB" },
+      nakack = { retransmission = mode }, unicast = { retransmission = mode },
+    },
     message = function(_, name, msg)
       if msg.from == name then return end
       arrived[name] = arrived[name] + 1
@@ -49,8 +52,11 @@ end
 
 describe("H18", function()
   for _, class in ipairs { "unicast", "multicast" } do
-    it(("brings all %ss that callbacks send, and blocks none of them"):format(class), function()
-      group.each_seed(20, function(seed) story(seed, class == "multicast") end)
-    end)
+    for _, mode in ipairs { "nak", "ack" } do
+      it(("brings all %ss that callbacks send, and blocks none of them, in %s mode"):format(class,
+        mode), function()
+          group.each_seed(20, function(seed) story(seed, class == "multicast", mode) end)
+        end)
+    end
   end
 end)

@@ -6,10 +6,11 @@ local neap = require "neap"
 local MODES = { "nak", "ack" }
 
 -- cho hears nothing and says nothing; ann sends synchronously until ten wait.
-local function stuck(seed)
+local function stuck(seed, mode)
   local g = group.new { seed = seed, with = { fd_all = { timeout = "1000s" },
-    nakack = { retransmission = MODES[seed % 2 + 1], window_messages = 10 },
-    unicast = { window_messages = 10 }, rsvp = { timeout = "100s", max_pending = 12 } } }
+    nakack = { retransmission = mode, window_messages = 10 },
+    unicast = { retransmission = mode, window_messages = 10 },
+    rsvp = { timeout = "100s", max_pending = 12 } } }
   g.sim:pause "cho"
   local ends = {}
   for n = 1, 30 do
@@ -23,10 +24,16 @@ local function stuck(seed)
   return g, ends
 end
 
+local function both_modes(f)
+  for _, mode in ipairs(MODES) do
+    group.each_seed(20, function(seed) f(seed, mode) end)
+  end
+end
+
 describe("H19, synchronous", function()
   it("resumes within 100 ms of the view, and fails what was for the one that left", function()
-    group.each_seed(20, function(seed)
-      local g, ends = stuck(seed)
+    both_modes(function(seed, mode)
+      local g, ends = stuck(seed, mode)
       assert.equal("would block", (select(2, g.ann:send("y", { rsvp = true, wait = false }))))
       g.sim:inject_view("bob", { "ann", "bob" })
       local began = g.sim:now()
@@ -53,8 +60,8 @@ describe("H19, synchronous", function()
   end)
 
   it("ends with closed when the channel does", function()
-    group.each_seed(20, function(seed)
-      local g, ends = stuck(seed)
+    both_modes(function(seed, mode)
+      local g, ends = stuck(seed, mode)
       g.ann:close()
       g.sim:run "1ms"
       for n = 1, 30 do assert.equal("closed", ends[n].code) end

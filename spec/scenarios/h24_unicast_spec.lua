@@ -10,7 +10,7 @@ describe("H24 (unicast)", function()
     for _, first in ipairs(FIRST) do
       it(("delivers, repairs and purges from seqno %s on, in %s mode"):format(first, mode),
         function()
-          group.each_seed(5, function(seed)
+          group.each_seed(20, function(seed)
             local g = talk.pair { seed = seed, loss = 0.1, with = { unicast = {
               retransmission = mode, first_seqno = first, stable_interval = "50ms",
               sync = seed % 2 == 0 and "timestamp" or "handshake", sync_min_interval = "50ms",

@@ -6,7 +6,7 @@ local neap = require "neap"
 describe("H35", function()
   for _, mode in ipairs { "ack", "nak" } do
     it("accounts for every unicast on a slow link, in " .. mode .. " mode", function()
-      group.each_seed(10, function(seed)
+      group.each_seed(20, function(seed)
         local g = group.new { names = { "ann", "bob" }, seed = seed, capacity = "1MB",
           with = { unicast = { retransmission = mode, window_bytes = "200KB" } } }
         local taken, turned = {}, 0
@@ -40,7 +40,7 @@ describe("H35", function()
 
   for _, mode in ipairs { "ack", "nak" } do
     it("accounts for every multicast on a slow link, in " .. mode .. " mode", function()
-      group.each_seed(10, function(seed)
+      group.each_seed(20, function(seed)
         local g = group.new { seed = seed, capacity = "1MB", with = {
           nakack = { retransmission = mode, window_bytes = "200KB" } } }
         local taken, turned, writable = {}, 0, 0
@@ -78,7 +78,7 @@ describe("H35", function()
     end)
   end
 
-  it("counts what is not kept and gets lost on the way", function()
+  it("counts what is not kept and gets lost on the way", group.modes(function()
     local g = group.new { names = { "ann", "bob" } }
     local before = g.sim:counts().lost["link queue full"]
     g.sim:set { capacity = "1MB" }
@@ -92,5 +92,5 @@ describe("H35", function()
     assert(#g.bodies.bob < sent)
     local lost = g.sim:counts().lost["link queue full"] - before
     assert.equal(sent - #g.bodies.bob, lost)
-  end)
+  end))
 end)

@@ -24,7 +24,7 @@ describe("H46 (unicast)", function()
       for _, singly in ipairs { false, true } do
         it(("brings 1, 3 and 4 in order and 2 once, in a connection %s, %s, in %s mode"):format(
           which, singly and "singly" or "in batches", mode), function()
-          group.each_seed(5, function(seed)
+          group.each_seed(20, function(seed)
             local g = talk.pair { seed = seed, with = { unicast = {
               retransmission = mode, stable_interval = "50ms",
               sync = seed % 2 == 0 and "timestamp" or "handshake",

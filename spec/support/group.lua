@@ -12,10 +12,27 @@ Group.__index = Group
 
 local NETWORK = { "latency", "jitter", "loss", "duplicate", "reorder", "capacity" }
 
+-- In a story that is told of each mode, whoever does not name one is in that mode.
+local function in_mode(mode, with)
+  local result = {}
+  for layer, settings in pairs(with or {}) do result[layer] = settings end
+  for _, layer in ipairs { "nakack", "unicast" } do
+    local settings = { retransmission = mode }
+    for key, value in pairs(result[layer] or {}) do settings[key] = value end
+    result[layer] = settings
+  end
+  return result
+end
+
+-- What the story that is being told now goes by, see group.seeds; its worlds, to be ended.
+local now = { worlds = {} }
+
 -- Joins `names` (ann, bob and cho) one by one, without faults; those of `options` begin after that.
 function group.new(options)
+  options = options or {}
   local g = setmetatable({ names = options.names or { "ann", "bob", "cho" }, bodies = {} }, Group)
-  g.sim = neap.sim { seed = options.seed or 1, latency = options.latency or "1ms" }
+  g.sim = neap.sim { seed = options.seed or now.seed or 1, latency = options.latency or "1ms" }
+  if now.seed then table.insert(now.worlds, g.sim) end
   for _, name in ipairs(g.names) do
     g:join(name, options)
     g.sim:run "2s"
@@ -36,7 +53,8 @@ function Group:join(name, options)
   local list = {}
   self.bodies[name] = list
   self[name] = self.sim:join("chat", {
-    stack = options.stack or group.stack, name = name, with = options.with,
+    stack = options.stack or group.stack, name = name,
+    with = now.mode and in_mode(now.mode, options.with) or options.with,
   })
   self[name]:on("message", options.message and function(msg) options.message(self, name, msg) end
     or function(msg) list[#list + 1] = msg.body end)
@@ -71,6 +89,31 @@ function group.each_seed(count, f)
   for seed = 1, count do
     local ok, problem = xpcall(f, debug.traceback, seed)
     if not ok then error(("seed %d: %s"):format(seed, problem), 2) end
+  end
+end
+
+-- The same story over twenty seeds: what it begins without a seed of its own has that one.
+--
+--     it("heals", group.seeds(function() local g = group.new {} ... end))
+function group.seeds(f, mode)
+  return function()
+    group.each_seed(20, function(seed)
+      now = { seed = seed, mode = mode, worlds = {} }
+      local told = now
+      local ok, problem = xpcall(f, debug.traceback, mode)
+      now = { worlds = {} }
+      if not ok then error((mode and mode .. " mode: " or "") .. tostring(problem), 0) end
+      for _, world in ipairs(told.worlds) do world:close() end
+    end)
+  end
+end
+
+-- And that in both modes, of multicasts and of unicasts; f gets the mode.
+function group.modes(f)
+  local nak, ack = group.seeds(f, "nak"), group.seeds(f, "ack")
+  return function()
+    nak()
+    ack()
   end
 end
 

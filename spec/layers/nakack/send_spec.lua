@@ -30,7 +30,7 @@ end
 describe("the window", function()
   for _, mode in ipairs { "nak", "ack" } do
     it(("holds a sender back and lets it go on, in %s mode"):format(mode), function()
-      group.each_seed(10, function(seed)
+      group.each_seed(20, function(seed)
         local g = new { seed = seed, loss = seed % 3 * 0.05, with = {
           nakack = { retransmission = mode, window_bytes = "10KB" },
         } }

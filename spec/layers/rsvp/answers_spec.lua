@@ -36,7 +36,7 @@ describe("rsvp, answers", function()
   end)
 
   -- G18
-  it("come on delivery when the callback has returned, or raised", function()
+  it("come on delivery when the callback has returned, or raised", group.seeds(function()
     for _, mode in ipairs(MODES) do
       local g = group.new { with = { nakack = { retransmission = mode } },
         message = function(_, name, msg)
@@ -50,10 +50,10 @@ describe("rsvp, answers", function()
       assert.equal(2, (timed_send(g, "bad", { rsvp = "reception" })))
       g.sim:close()
     end
-  end)
+  end))
 
   -- G19: not when the last of the batch is done.
-  it("come for each message of a batch when that one is done", function()
+  it("come for each message of a batch when that one is done", group.modes(function()
     local g = group.new {
       message = function(_, name) if name == "bob" then neap.sleep "10ms" end end,
     }
@@ -64,9 +64,9 @@ describe("rsvp, answers", function()
       assert.equal(10 * n + 2, handles[n].acked.bob.ns / 1e6)
       assert.equal(2, handles[n].acked.cho.ns / 1e6)
     end
-  end)
+  end))
 
-  it("come once all are done that a batch handler got together", function()
+  it("come once all are done that a batch handler got together", group.modes(function()
     local g = group.new {}
     g.cho:on("message", nil)
     g.cho:on("batch", function(list) neap.sleep(("%dms"):format(10 * #list)) end)
@@ -78,7 +78,7 @@ describe("rsvp, answers", function()
       assert(handles[n].acked.cho.ns >= last and handles[n].acked.cho.ns / 1e6 >= 12)
       last = handles[n].acked.cho.ns
     end
-  end)
+  end))
 
   -- G22
   it("say nothing of earlier messages out of band, except on completion", function()

@@ -28,7 +28,7 @@ end
 
 describe("rsvp, requests", function()
   -- G17
-  it("are not released by a suspicion, unless that is asked for", function()
+  it("are not released by a suspicion, unless that is asked for", group.modes(function()
     for _, release in ipairs { false, true } do
       local g = group.new { with = { fd_all = { timeout = "2s", interval = "500ms" },
         verify_suspect = { timeout = "100ms" }, rsvp = { release_on_suspect = release } } }
@@ -48,7 +48,7 @@ describe("rsvp, requests", function()
       end
       g.sim:close()
     end
-  end)
+  end))
 
   it("fail with reset when their connection ends with messages that were not reported", function()
     group.each_seed(20, function(seed)

@@ -217,7 +217,8 @@ describe("rsvp, resends", function()
   end)
 
   -- G20, and where the reference never ends or never begins.
-  it("are off with resend_interval = 0, and then nothing is sent but the message", function()
+  it("are off with resend_interval = 0, and then nothing is sent but the message",
+    group.modes(function()
     local g = silent(1, { resend_interval = 0, timeout = 0 })
     g.sim:pause "cho"
     local seqno = tonumber(g.ann.stack.nakack.current_seqno)
@@ -229,7 +230,7 @@ describe("rsvp, resends", function()
     g.sim:resume "cho"
     g.sim:run "1s"
     assert.same({}, handle.missing)
-  end)
+  end))
 
   it("lose nothing and return always: each policy, both modes, switched while they wait", function()
     group.each_seed(20, function(seed)

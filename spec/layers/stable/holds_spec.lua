@@ -123,7 +123,7 @@ describe("stable", function()
     end)
   end)
 
-  it("ends a suspension that nobody ends", function()
+  it("ends a suspension that nobody ends", group.modes(function()
     for mode, given in pairs { timed = "3s", untimed = "" } do
       local troubles = {}
       local g = group.new { stack = SUSPENDING, with = quiet({ suspend_max = "5s" }) }
@@ -143,7 +143,7 @@ describe("stable", function()
         assert.matches("suspender suspended the votes and never resumed them", troubles[1])
       end
     end
-  end)
+  end))
 
   it("keeps the suspensions of two apart", function()
     local g = group.new { stack = SUSPENDING, with = quiet() }

@@ -41,7 +41,7 @@ describe("unicast", function()
     end)
 
     it("asks in small words for large losses, in " .. mode .. " mode", function()
-      group.each_seed(3, function(seed)
+      group.each_seed(20, function(seed)
         local g = new(mode, { seed = seed, loss = 0.5,
           with = { udp = { max_packet = "1400B" } } })
         say(g, "ann", "bob", 1, 2000)
@@ -73,7 +73,8 @@ describe("unicast", function()
     end)
   end
 
-  it("sends the highest again only when neither it nor the reports moved for a while", function()
+  it("sends the highest again only when neither it nor the reports moved for a while",
+    group.seeds(function()
     local g = new "ack"
     g.bob:on("message", function(msg)
       neap.sleep "2ms"
@@ -93,7 +94,7 @@ describe("unicast", function()
     g.sim:run "20ms"
     assert.equal(1, unicast(g, "ann").tail_xmits)
     g.sim:clear(rule)
-  end)
+  end))
 
   it("answers copies of what was reported by one report, in both modes", function()
     for _, mode in ipairs(MODES) do

@@ -79,7 +79,8 @@ for _, kind in ipairs(KINDS) do
       end)
     end)
 
-    it("asks once per interval, whatever comes, and each question moves one message", function()
+    it("asks once per interval, whatever comes, and each question moves one message",
+      group.modes(function()
       local g = new(kind, { with = { unicast = { sync_min_interval = "500ms" } } })
       say(g, "ann", "bob", 1, 3)
       g.sim:settle()
@@ -99,7 +100,7 @@ for _, kind in ipairs(KINDS) do
       assert.equal(5, asked(g))
       assert.is_true(#g.bodies.bob >= 1003)
       nothing_left(g)
-    end)
+    end))
 
     it("asks again when question or answer are lost", function()
       for _, lost in ipairs { question, "answer" } do
@@ -122,7 +123,7 @@ for _, kind in ipairs(KINDS) do
       end
     end)
 
-    it("knows that nothing is missing when everything was reported", function()
+    it("knows that nothing is missing when everything was reported", group.modes(function()
       local g = new(kind)
       say(g, "ann", "bob", 1, 3)
       g.sim:settle()
@@ -136,7 +137,7 @@ for _, kind in ipairs(KINDS) do
       g.sim:settle()
       assert.equal(1, asked(g))
       nothing_left(g)
-    end)
+    end))
 
     it("hears NONE when there is nothing to find, and is quiet", function()
       local g = new(kind, { with = { unicast = { sync_min_interval = "100ms" } } })
@@ -219,7 +220,7 @@ for _, kind in ipairs(KINDS) do
       nothing_left(g)
     end)
 
-    it("is not found by a question from the past", function()
+    it("is not found by a question from the past", group.modes(function()
       local g = new(kind)
       say(g, "ann", "bob", 1, 3)
       g.sim:settle()
@@ -233,12 +234,12 @@ for _, kind in ipairs(KINDS) do
       assert.equal(stale + 1, unicast(g, "ann").stale)
       assert.equal(conn, conn_of(g, "ann", "to"))
       assert.equal(COUNTED, g:got "bob")
-    end)
+    end))
   end)
 end
 
 describe("a report", function()
-  it("of another connection is ignored, however new it is", function()
+  it("of another connection is ignored, however new it is", group.seeds(function()
     local g = new "timestamp"
     unicast(g, "ann"):close "bob"
     g.sim:settle()
@@ -256,11 +257,11 @@ describe("a report", function()
     g.sim:settle()
     assert.equal(COUNTED, g:got "bob")
     nothing_left(g)
-  end)
+  end))
 end)
 
 describe("a timestamp", function()
-  it("counts once: a copy of a report, or a late one, frees nothing", function()
+  it("counts once: a copy of a report, or a late one, frees nothing", group.seeds(function()
     local g = new "timestamp"
     g.sim:duplicate { from = "bob", to = "ann", layer = "unicast", type = "ack", by = "10ms",
       times = 1 }
@@ -278,9 +279,9 @@ describe("a timestamp", function()
     g.sim:run "60ms"
     assert.equal(2, unicast(g, "ann").stale)
     nothing_left(g)
-  end)
+  end))
 
-  it("wraps", function()
+  it("wraps", group.seeds(function()
     local g = new("timestamp", { with = { unicast = { first_stamp = 4294967290 } } })
     for i = 1, 10 do
       say(g, "ann", "bob", i, i)
@@ -289,9 +290,9 @@ describe("a timestamp", function()
     assert.equal(COUNTED, g:got "bob")
     assert.equal(0, unicast(g, "ann").stale)
     nothing_left(g)
-  end)
+  end))
 
-  it("belongs to one life of a member: who comes back is believed at once", function()
+  it("belongs to one life of a member: who comes back is believed at once", group.seeds(function()
     local g = pair { with = { fd_all = { timeout = "2s", interval = "500ms" } } }
     for i = 1, 20 do
       say(g, "ann", "bob", i, i)
@@ -309,7 +310,7 @@ describe("a timestamp", function()
     assert.equal(COUNTED, g:got "ann")
     assert.equal(0, unicast(g, "ann").stale)
     nothing_left(g)
-  end)
+  end))
 end)
 
 describe("a handshake", function()
@@ -344,7 +345,7 @@ describe("a handshake", function()
     assert.equal(COUNTED, g:got "bob")
   end)
 
-  it("makes reports of the id before void, whenever they come", function()
+  it("makes reports of the id before void, whenever they come", group.modes(function()
     local g = new "handshake"
     g.sim:delay { from = "bob", to = "ann", layer = "unicast", type = "ack", by = "40ms",
       times = 1 }
@@ -362,7 +363,7 @@ describe("a handshake", function()
     g.sim:settle()
     assert.equal(COUNTED .. " " .. COUNTED, g:got "bob")
     nothing_left(g)
-  end)
+  end))
 
   it("keeps position and what is stored where there is an entry, and reports as it asks", function()
     local g = new "handshake"
@@ -406,7 +407,7 @@ describe("a handshake", function()
     nothing_left(g)
   end)
 
-  it("goes on when ids wrap, and after many of them", function()
+  it("goes on when ids wrap, and after many of them", group.modes(function()
     for _, times in ipairs { 5, 200 } do
       local g = new("handshake", { with = { unicast = { first_conn = 32766 } } })
       say(g, "ann", "bob", 1, 2)
@@ -423,7 +424,7 @@ describe("a handshake", function()
       nothing_left(g)
       g.sim:close()
     end
-  end)
+  end))
 
   it("gives no more ids to one window than can be told apart", function()
     local g = new "handshake"
