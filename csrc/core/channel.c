@@ -194,7 +194,7 @@ void neap_channel_up(struct neap_channel *channel, struct neap_batch *batch)
 struct neap_msg *neap_inbox_take(struct neap_channel *channel, struct neap_inbox *inbox)
 {
   struct neap_msg *m = inbox->first;
-  if (!m || !inbox->allowed) return NULL;
+  if (!m || !inbox->allowed || channel->frozen) return NULL;
   inbox->first = m->next;
   if (!inbox->first) inbox->last = NULL;
   m->next = NULL;
@@ -209,7 +209,7 @@ struct neap_msg *neap_inbox_take(struct neap_channel *channel, struct neap_inbox
 
 struct neap_inbox *neap_channel_waiting(struct neap_channel *channel, uint32_t *slot)
 {
-  for (; *slot < channel->inboxes_room; ++*slot) {
+  for (; *slot < channel->inboxes_room && !channel->frozen; ++*slot) {
     struct neap_inbox *inbox = channel->inboxes[*slot];
     if (inbox && inbox->allowed) {
       ++*slot;
@@ -239,6 +239,7 @@ static int stack_start(struct neap_channel *channel, struct neap_trail *trail)
   neap_stack_set_again(channel->stack);
   channel->membership = neap_stack_gives(channel->stack, "view");
   if (channel->membership) {
+    neap_channel_policy(channel, channel->policy);
     neap_stack_event_down(channel->stack, &(struct neap_event){.kind = NEAP_EVENT_CONNECT});
     return 0;
   }
@@ -281,6 +282,7 @@ static void inboxes_free(struct neap_channel *channel)
   channel->rows_last = channel->rows;
   while (channel->rows_last && channel->rows_last->next)
     channel->rows_last = channel->rows_last->next;
+  channel->frozen = false;
   for (uint32_t i = 0; i < channel->inboxes_room; i++) {
     struct neap_inbox *inbox = channel->inboxes[i];
     if (!inbox) continue;
@@ -364,54 +366,42 @@ static void event_note(struct neap_channel *channel, struct neap_event *event, u
   n->peer = neap_peer_ref(event->peer);
   n->found = event->found;
   event->found = NULL;
+  n->view = event->view;
+  event->view = NULL;
   n->msg = event->msg;
   event->msg = NULL;
   snprintf(n->text, sizeof n->text, "%s", event->text);
 }
 
+/* Events that become a note as they are; NOTE_VIEW (0) is not one of them. */
+static const uint8_t note_of[NEAP_EVENTS] = {
+  [NEAP_EVENT_FAILED] = NEAP_NOTE_FAILED,
+  [NEAP_EVENT_LEFT] = NEAP_NOTE_LEFT,
+  [NEAP_EVENT_REJOIN] = NEAP_NOTE_REJOIN,
+  [NEAP_EVENT_ACKED] = NEAP_NOTE_ACKED,
+  [NEAP_EVENT_DONE] = NEAP_NOTE_DONE,
+  [NEAP_EVENT_SETTLED] = NEAP_NOTE_SETTLED,
+  [NEAP_EVENT_AGREED] = NEAP_NOTE_AGREED,
+  [NEAP_EVENT_STATE_TOLD] = NEAP_NOTE_STATE,
+  [NEAP_EVENT_DRAIN] = NEAP_NOTE_DRAIN,
+  [NEAP_EVENT_THAW] = NEAP_NOTE_THAW,
+  [NEAP_EVENT_ORDER] = NEAP_NOTE_ORDER,
+  [NEAP_EVENT_DECISION] = NEAP_NOTE_DECISION,
+  [NEAP_EVENT_TROUBLE] = NEAP_NOTE_TROUBLE,
+};
+
+/* What layers say to each other and nobody above needs ends here. */
 void neap_channel_event(struct neap_channel *channel, struct neap_event *event)
 {
-  switch (event->kind) {
-  case NEAP_EVENT_VIEW:
-    event_view(channel, event);
-    break;
-  case NEAP_EVENT_FAILED:
-    event_note(channel, event, NEAP_NOTE_FAILED);
-    neap_channel_close(channel);
-    break;
-  case NEAP_EVENT_LEFT:
-    event_note(channel, event, NEAP_NOTE_LEFT);
-    neap_channel_close(channel);
-    break;
-  case NEAP_EVENT_REJOIN:
-    event_note(channel, event, NEAP_NOTE_REJOIN);
-    channel->rejoin = channel->state != NEAP_CHANNEL_LEAVING;
-    neap_stack_close(channel->stack);
-    break;
-  case NEAP_EVENT_ACKED:
-    event_note(channel, event, NEAP_NOTE_ACKED);
-    break;
-  case NEAP_EVENT_DONE:
-    event_note(channel, event, NEAP_NOTE_DONE);
-    break;
-  case NEAP_EVENT_SETTLED:
-    event_note(channel, event, NEAP_NOTE_SETTLED);
-    break;
-  case NEAP_EVENT_AGREED:
-    event_note(channel, event, NEAP_NOTE_AGREED);
-    break;
-  case NEAP_EVENT_STATE_TOLD:
-    event_note(channel, event, NEAP_NOTE_STATE);
-    break;
-  case NEAP_EVENT_DRAIN:
-    event_note(channel, event, NEAP_NOTE_DRAIN);
-    break;
-  case NEAP_EVENT_TROUBLE:
-    event_note(channel, event, NEAP_NOTE_TROUBLE);
-    break;
-  default: /* What layers say to each other and nobody above needs: it ends here. */
-    break;
-  }
+  unsigned kind = event->kind;
+  if (kind == NEAP_EVENT_VIEW) event_view(channel, event);
+  if (kind == NEAP_EVENT_DRAIN) channel->frozen = event->flag;
+  if (kind == NEAP_EVENT_THAW) channel->frozen = false;
+  if (note_of[kind]) event_note(channel, event, note_of[kind]);
+  if (kind == NEAP_EVENT_FAILED || kind == NEAP_EVENT_LEFT) neap_channel_close(channel);
+  if (kind != NEAP_EVENT_REJOIN) return;
+  channel->rejoin = channel->state != NEAP_CHANNEL_LEAVING;
+  neap_stack_close(channel->stack);
 }
 
 void neap_channel_room(struct neap_channel *channel, struct neap_peer *peer)

@@ -25,7 +25,8 @@ enum neap_channel_state {
 enum neap_note_kind {
   NEAP_NOTE_VIEW, NEAP_NOTE_FAILED, NEAP_NOTE_LEFT, NEAP_NOTE_CLOSED, NEAP_NOTE_ACKED,
   NEAP_NOTE_DONE, NEAP_NOTE_SETTLED, NEAP_NOTE_TROUBLE, NEAP_NOTE_ROOM, NEAP_NOTE_REJOIN,
-  NEAP_NOTE_AGREED, NEAP_NOTE_STATE, NEAP_NOTE_DRAIN,
+  NEAP_NOTE_AGREED, NEAP_NOTE_STATE, NEAP_NOTE_DRAIN, NEAP_NOTE_THAW,
+  NEAP_NOTE_ORDER, NEAP_NOTE_DECISION,
 };
 
 struct neap_note {
@@ -35,7 +36,8 @@ struct neap_note {
   uint32_t ticket;
   uint64_t time;
   uint64_t number;          /* of NOTE_AGREED: epoch of the group's settings; of NOTE_STATE: enum
-                             * neap_state_word; of NOTE_DRAIN: what to say in DRAINED */
+                             * neap_state_word; of NOTE_DRAIN: what to say in DRAINED; of
+                             * NOTE_ORDER: what to say in ORDERED */
   struct neap_peer *peer;   /* counted; of NOTE_ROOM: NULL for multicasts */
   struct neap_view *view;   /* counted */
   struct neap_found *found; /* counted */
@@ -73,11 +75,13 @@ struct neap_channel {
   struct neap_row *spare;     /* a row to be used again, or NULL */
   struct neap_inbox **inboxes; /* by peer slot */
   uint32_t inboxes_room;
+  bool frozen;                /* no callback gets a message until NOTE_THAW */
   uint64_t rx_bytes;          /* waiting in inboxes */
   uint64_t rx_limit;          /* beyond it reliable layers drop what is new (protocols 4) */
   uint64_t rx_dropped;        /* unreliable messages dropped because rx_limit was reached */
   uint32_t next_ticket;
   bool membership;            /* the stack gives views: only members can be sent to */
+  bool policy;                /* the application orders the members of views: NOTE_ORDER */
   bool rejoin;                /* open a new stack as soon as this one is closed */
   void *host;                 /* for bindings */
   uint32_t id;                /* number in the world, for bindings */
@@ -133,6 +137,13 @@ int neap_channel_state(
   struct neap_channel *channel, unsigned word, const struct neap_state_do *what);
 /* The application is done with what rose before NOTE_DRAIN with this number; or `code` < 0. */
 void neap_channel_drained(struct neap_channel *channel, uint64_t number, int code);
+
+/* The application orders the members of views that this member makes, or does so no more: each
+ * NOTE_ORDER is answered with the same number and the places of its view's members in their new
+ * order; without any (count 0) they stay as they are.  Negative when each is not there once. */
+void neap_channel_policy(struct neap_channel *channel, bool on);
+int neap_channel_ordered(
+  struct neap_channel *channel, uint64_t number, const uint16_t *places, uint32_t count);
 
 void neap_channel_leave(struct neap_channel *channel);
 /* At once, without a goodbye; twice is fine.  The handle stays valid until neap_channel_free. */

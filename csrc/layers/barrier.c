@@ -2,7 +2,9 @@
  *
  *   open      everything rises
  *   CLOSE     what rises from now on is held; what rose before is with the application: DRAIN goes
- *             up behind it, and comes back as DRAINED when callbacks are done with it
+ *             up behind it, and comes back as DRAINED when callbacks are done with it.  Who only
+ *             wants them to be between two messages has the application's backlog wait, too, until
+ *             THAW: then a backlog, however long, costs no more than the callbacks at work
  *   closed    said to who asked; or, after `drain_timeout`, that it could not be
  *   OPEN      what was held rises, in order; `max_close_time` opens by itself
  *
@@ -43,6 +45,7 @@ struct barrier {
   struct neap_digest *digest; /* streams are being set back to it */
   struct neap_batch waiting;
   bool full;
+  bool frozen; /* the application gets nothing, until this opens */
   struct neap_timer drain, limit;
 };
 
@@ -135,16 +138,18 @@ static void say(struct barrier *b, int code)
   if (!(b->number & BY_HAND)) neap_event_up(&b->layer, &event);
 }
 
-static void shut(struct barrier *b, uint64_t number, struct neap_peer *hole, uint64_t time)
+static void shut(struct barrier *b, const struct neap_event *close)
 {
-  b->number = number;
-  b->hole = neap_peer_ref(hole);
+  uint64_t time = close->time ? close->time : b->drain_timeout;
+  b->number = close->number;
+  b->hole = neap_peer_ref(close->peer);
+  b->frozen = close->flag && !NEAP_IS_MUTANT(546);
   b->closed = true;
   b->drained = false;
   b->closings++;
   if (time) neap_timer_start(&b->layer, &b->drain, time);
   if (b->max_close_time) neap_timer_start(&b->layer, &b->limit, b->max_close_time);
-  struct neap_event event = {.kind = NEAP_EVENT_DRAIN, .number = number};
+  struct neap_event event = {.kind = NEAP_EVENT_DRAIN, .number = b->number, .flag = b->frozen};
   neap_event_up(&b->layer, &event);
 }
 
@@ -163,6 +168,11 @@ static void unlock(struct barrier *b)
   neap_digest_unref(b->digest);
   b->digest = NULL;
   neap_pass_up(&b->layer, &waiting);
+  if (b->frozen) {
+    struct neap_event event = {.kind = NEAP_EVENT_THAW};
+    b->frozen = false;
+    neap_event_up(&b->layer, &event);
+  }
   push_back(b, false);
 }
 
@@ -225,7 +235,7 @@ static enum neap_verdict barrier_event(struct neap_layer *layer, struct neap_eve
       event->code = NEAP_REFUSED;
       return NEAP_ANSWER;
     }
-    shut(b, event->number, event->peer, event->time ? event->time : b->drain_timeout);
+    shut(b, event);
     return NEAP_ANSWER;
   case NEAP_EVENT_BARRIER_OPEN:
     if (b->closed && event->number == b->number) unlock(b);
@@ -275,7 +285,7 @@ static void barrier_check(const struct neap_layer *layer)
   uint64_t held = 0;
   for (const struct neap_msg *m = b->waiting.first; m; m = m->next) held += m->len;
   NEAP_ASSERT(held == b->held && b->held_count == b->waiting.count);
-  NEAP_ASSERT(b->closed || (!b->held_count && !b->hole && !b->drained && !b->full));
+  NEAP_ASSERT(b->closed || (!b->held_count && !b->hole && !b->drained && !b->full && !b->frozen));
 }
 
 /* ---- operations ---- */
@@ -288,7 +298,7 @@ static int op_close(struct neap_layer *layer, const char *argument, char *out)
     snprintf(out, NEAP_OP_TEXT, "it is closed already");
     return NEAP_REFUSED;
   }
-  shut(b, BY_HAND | b->closings, NULL, b->drain_timeout);
+  shut(b, &(struct neap_event){.number = BY_HAND | b->closings});
   return 0;
 }
 

@@ -28,7 +28,7 @@ Channel.own = own
 
 local NOTE = {
   VIEW = 0, FAILED = 1, LEFT = 2, CLOSED = 3, ACKED = 4, DONE = 5, SETTLED = 6, TROUBLE = 7,
-  ROOM = 8, REJOIN = 9, AGREED = 10, STATE = 11, DRAIN = 12,
+  ROOM = 8, REJOIN = 9, AGREED = 10, STATE = 11, DRAIN = 12, THAW = 13,
 }
 local CLOSED = 3 -- enum neap_channel_state
 
@@ -318,6 +318,10 @@ end
 
 notes[NOTE.DRAIN] = function(channel, note)
   channel[own].state:on_drain(note.number)
+end
+
+notes[NOTE.THAW] = function(channel)
+  channel[own].receiving:serve_waiting()
 end
 
 -- Excluded: the stack starts over under a new address, and so do the senders' workers.

@@ -98,6 +98,46 @@ describe("state_transfer", function()
     assert.equal(1, tonumber(c.members.ann.barrier.closings))
   end)
 
+  it("closes a giver for as long as the callbacks at work, whatever waits behind them", function()
+    counters.each_seed(20, function(seed)
+      local c = counters.new { seed = seed, names = ALL, naps = { ann = "40ms" },
+        with = { state_transfer = { mode = "barrier", close_timeout = "500ms" } } }
+      c:talk("bob", 100, "1ms")
+      c:talk("cho", 100, "1ms")
+      c.sim:run "215ms"
+      local backlog = tonumber(c.members.ann.check_state.busy)
+      assert(backlog > 100, backlog)
+      local result = c:get("cho", { from = "ann", timeout = "10s" })
+      local closed, since = 0, nil
+      for _ = 1, 200 do
+        c.sim:run "2ms"
+        since = c.members.ann.barrier.closed and (since or c.sim:now()) or nil
+        if since then closed = math.max(closed, c.sim:now() - since) end
+      end
+      c:calm "10s"
+      assert(result.ok, tostring(result.code) .. " " .. tostring(result.detail))
+      assert(closed > 0 and closed < 50e6, ("closed for %d ms"):format(closed / 1e6))
+      c:check(ALL)
+    end)
+  end)
+
+  it("goes on as before at a giver whose callbacks have not returned in time", function()
+    for _, naps in ipairs { "300ms", "3s" } do -- Then the taker's word that it gave up is earlier.
+      local c = counters.new { names = ALL, naps = { ann = naps }, with = {
+        state_transfer = { mode = "barrier", close_timeout = "1s" } } }
+      c:talk("bob", 5, "1ms")
+      c:talk("cho", 5, "1ms")
+      c.sim:run "100ms"
+      local result = c:get("cho", { from = "ann", timeout = "500ms" })
+      c.sim:run "2s"
+      c:calm "1min"
+      assert.equal(naps == "300ms", result.ok == true)
+      assert.is_false(c.members.ann.barrier.closed)
+      assert.equal(0, tonumber(c.members.ann.check_state.busy))
+      c:check(ALL)
+    end
+  end)
+
   it("lets the application choose from whom, and says who it was", function()
     local c = counters.new { names = ALL }
     local result = c:get("cho", { from = "bob" })

@@ -6,9 +6,10 @@
  *                   is newer               ASKED up   ...
  *
  * From TOLD on nothing more is reported, so the digest that the application's driver takes when it
- * begins to read (READ) is not below a report; from READ on that digest is what is held, until the
- * taker has STORED what it has to, leaves, or `hold_timeout` is over, which voids the digest and
- * tells it.  Parts are written as far as the taker's application has taken others.
+ * begins to read (READ) is not below a report.  In mode barrier what no callback has got yet waits
+ * until then: a backlog delays nothing, and is not counted.  From READ on that digest is what is
+ * held, until the taker has STORED what it has to, leaves, or `hold_timeout` is over, which voids
+ * the digest and tells it.  Parts are written as far as the taker's application has taken others.
  *
  * Invariant: a hold stands exactly from TOLD until STORED; while it does, `patience` is armed. */
 
@@ -113,7 +114,8 @@ static void start(struct state_transfer *s)
     struct neap_event event = {.kind = NEAP_EVENT_BARRIER_CLOSE,
       .number = s->give_ticket,
       .peer = neap_peer_ref(s->now.peer),
-      .time = s->close_timeout};
+      .time = s->close_timeout,
+      .flag = true};
     neap_ask_down(&s->layer, &event);
   } else {
     told(s);
