@@ -126,4 +126,33 @@ function reference.has(list, word)
   return false
 end
 
+-- A condition as a person reads it: "x = 1 and y is not 0".
+local function conditions_text(list)
+  return (list:gsub("!=", " is not "):gsub("=", " = "):gsub(",", " and "))
+end
+
+-- A list of promises to be read: words with the same conditions stand together.
+--
+--     a b(x=1,y!=0) c(x=1,y!=0)   ->   a, b c (if x = 1 and y is not 0)
+function reference.promises(list)
+  local groups, last = {}, nil
+  for term in list:gmatch "%S+" do
+    local word, conditions = term:match "^([%w_]+)%(?([^)]*)"
+    if conditions == last then
+      local group = groups[#groups]
+      group[#group + 1] = word
+    else
+      groups[#groups + 1] = { word, conditions = conditions }
+    end
+    last = conditions
+  end
+  local out = {}
+  for index, group in ipairs(groups) do
+    local words = table.concat(group, " ")
+    out[index] = group.conditions == "" and words
+      or ("%s (if %s)"):format(words, conditions_text(group.conditions))
+  end
+  return table.concat(out, ", ")
+end
+
 return reference

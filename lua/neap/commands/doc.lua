@@ -84,7 +84,9 @@ local function layer_page(out, layer)
   out[#out + 1] = ("\n## %s\n\n%s\n"):format(layer.name, layer.doc)
   local words = {}
   for _, what in ipairs { "needs", "hears", "gives", "breaks" } do
-    if layer[what] ~= "" then words[#words + 1] = ("*%s* %s"):format(what, layer[what]) end
+    if layer[what] ~= "" then
+      words[#words + 1] = ("*%s* %s"):format(what, reference.promises(layer[what]))
+    end
   end
   if #words > 0 then out[#out + 1] = table.concat(words, " · ") .. "\n" end
   if path then out[#out + 1] = "```\n" .. head_of(path) .. "\n```\n" end

@@ -1,7 +1,8 @@
 -- neap help [WORD]: a layer, an attribute (nakack.xmit_interval, or xmit_interval of all layers), a
--- promise, a stack or a command.
+-- promise, a stack, a call or a command; all that a word is the name of.
 
 local LIVE = require("neap.changes").LIVE
+local calls = require "neap.calls"
 local nearest = require "neap.nearest"
 local reference = require "neap.reference"
 
@@ -31,7 +32,9 @@ end
 function help.layer(layer)
   local out = { ("%s - %s"):format(layer.name, layer.doc) }
   for _, what in ipairs { "needs", "hears", "gives", "breaks" } do
-    if layer[what] ~= "" then out[#out + 1] = ("%s: %s"):format(what, layer[what]) end
+    if layer[what] ~= "" then
+      out[#out + 1] = ("%s: %s"):format(what, reference.promises(layer[what]))
+    end
   end
   local rows = {}
   for _, attr in ipairs(layer.attrs) do rows[#rows + 1] = attr_row(attr) end
@@ -47,21 +50,28 @@ function help.attribute(layer, attr)
     out[#out + 1] = attr.live == "no" and "set in the stack file only"
       or ("can be set while running: %s, %s"):format(attr.live, LIVE[attr.live])
   else
-    out[#out + 1] = ("%s, %s, can be read"):format(attr.kind, attr.unit)
+    local unit = attr.unit ~= "" and ", " .. attr.unit or ""
+    out[#out + 1] = ("%s%s, can be read"):format(attr.kind, unit)
   end
   return table.concat(out, "\n")
 end
 
--- Who gives and who needs a promise.
+local RELATIONS = { { "gives", "given by" }, { "needs", "needed by" },
+  { "hears", "heard from above by" }, { "breaks", "broken by" } }
+
+-- Who gives, needs, hears and breaks a promise.
 function help.promise(row)
-  local gives, needs = {}, {}
-  for _, name in ipairs(reference.layer_names()) do
-    local layer = reference.layer(name)
-    if reference.has(layer.gives, row.word) then gives[#gives + 1] = name end
-    if reference.has(layer.needs, row.word) then needs[#needs + 1] = name end
+  local out = { ("%s - %s"):format(row.word, row.doc) }
+  for _, relation in ipairs(RELATIONS) do
+    local names = {}
+    for _, name in ipairs(reference.layer_names()) do
+      local list = reference.layer(name)[relation[1]]
+      if reference.has(list, row.word) then names[#names + 1] = name end
+    end
+    if names[1] then out[#out + 1] = ("%s: %s"):format(relation[2], table.concat(names, " ")) end
+    if relation[1] == "gives" and not names[1] then out[#out + 1] = "given by no layer yet" end
   end
-  return ("%s - %s\ngiven by: %s\nneeded by: %s"):format(row.word, row.doc,
-    table.concat(gives, " "), table.concat(needs, " "))
+  return table.concat(out, "\n")
 end
 
 local function overview()
@@ -70,7 +80,8 @@ local function overview()
     layers[#layers + 1] = { name, reference.layer(name).doc }
   end
   for _, row in ipairs(reference.words()) do words[#words + 1] = { row.word, row.doc } end
-  return ("Layers (neap help LAYER, neap help LAYER.ATTRIBUTE)\n\n%s\n\nPromises\n\n%s")
+  return ("Layers (neap help LAYER, neap help LAYER.ATTRIBUTE)\n\n%s\n\nPromises\n\n%s\n\n"
+    .. "Calls (neap help send, undo, get_state, map, ...): lua/README.md has all of them.")
     :format(columns(layers), columns(words))
 end
 
@@ -78,6 +89,7 @@ local function known_words()
   local words = {}
   for _, name in ipairs(reference.layer_names()) do words[#words + 1] = name end
   for _, row in ipairs(reference.words()) do words[#words + 1] = row.word end
+  for _, name in ipairs(calls.names()) do words[#words + 1] = name end
   return words
 end
 
@@ -106,31 +118,47 @@ local function stack_text(word)
     description.sentence, table.concat(names, " "), word)
 end
 
--- Text for a word; nil and what to say when there is none.
-function help.text(word)
-  if not word then return overview() end
-  local layer_name, attr_name = word:match "^([%w_]+)[.:]([%w_]+)$"
-  local layer = reference.layer(layer_name or word)
-  if layer and not attr_name then return help.layer(layer) end
-  if layer then
-    local names = {}
-    for _, attr in ipairs(layer.attrs) do
-      if attr.name == attr_name then return help.attribute(layer, attr) end
-      names[#names + 1] = attr.name
-    end
-    for _, op in ipairs(layer.ops) do
-      if op.name == attr_name then return ("%s.%s() - %s"):format(layer.name, op.name, op.doc) end
-      names[#names + 1] = op.name
-    end
-    return nil, ("%s has no attribute '%s'%s"):format(layer_name, attr_name,
-      nearest(attr_name, names))
+-- One attribute or operation of a layer; nil and what to say when it has none of that name.
+local function member_text(layer, wanted)
+  local names = {}
+  for _, attr in ipairs(layer.attrs) do
+    if attr.name == wanted then return help.attribute(layer, attr) end
+    names[#names + 1] = attr.name
   end
+  for _, op in ipairs(layer.ops) do
+    if op.name == wanted then return ("%s.%s() - %s"):format(layer.name, op.name, op.doc) end
+    names[#names + 1] = op.name
+  end
+  return nil, ("%s has no attribute '%s'%s"):format(layer.name, wanted, nearest(wanted, names))
+end
+
+local function promise_text(word)
   for _, row in ipairs(reference.words()) do
     if row.word == word then return help.promise(row) end
   end
-  local text = everywhere(word) or stack_text(word)
-  if text then return text end
-  return nil, ("nothing is called '%s'%s"):format(word, nearest(word, known_words()))
+end
+
+local function layer_text(word)
+  local layer = reference.layer(word)
+  return layer and help.layer(layer)
+end
+
+-- Text for a word; nil and what to say when there is none.
+function help.text(word)
+  if not word then return overview() end
+  local owner, name = word:match "^([%w_]+)[.:]([%w_]+)$"
+  local layer = owner and reference.layer(owner)
+  if layer then return member_text(layer, name) end
+  local called = name or word -- ann:send, neap.map
+  local out = {}
+  local function add(text) out[#out + 1] = text end
+  add(layer_text(word) or promise_text(word))
+  add(stack_text(word))
+  add(everywhere(called))
+  add(calls.about(called))
+  if not out[1] then add(calls.mentioning(called)) end
+  if out[1] then return table.concat(out, "\n\n") end
+  return nil, ("nothing is called '%s'%s"):format(word, nearest(called, known_words()))
 end
 
 function help.main(args)
