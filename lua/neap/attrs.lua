@@ -12,6 +12,7 @@ local attribute = require "neap.attribute"
 local changes = require "neap.changes"
 local core = require "neap.core"
 local ffi = require "ffi"
+local keys = require "neap.keys"
 local mistake = require "neap.mistake"
 local nearest = require "neap.nearest"
 local quantity = require "neap.quantity"
@@ -167,8 +168,9 @@ function Object.__index(self, name)
   if methods[name] then return methods[name] end
   local layer = self[Stack.layer](name)
   if layer then return layer end
-  mistake.raise("the stack has no layer called '%s'%s", tostring(name),
-    nearest(name, self:layers()))
+  local known = self:layers()
+  for _, method in ipairs(keys.sorted(methods)) do known[#known + 1] = method end
+  mistake.raise("the stack has no layer called '%s'%s", tostring(name), nearest(name, known))
 end
 
 function Object.__newindex(_, name)

@@ -369,7 +369,9 @@ function changes.undo(channel)
   local entry = last_entry(channel, function(entry)
     return entry.mine and not entry.undo and not entry.undone
   end)
-  if not entry then return nil, "refused", "nothing was set" end
+  if not entry then
+    return nil, "refused", ("%s has set nothing that is not taken back"):format(channel.name)
+  end
   local plans, problems = {}, {}
   for _, row in ipairs(entry) do
     local problem = changed_since(channel, row)

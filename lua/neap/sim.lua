@@ -105,13 +105,19 @@ local function member(name, what)
   return name
 end
 
-function Sim:pause(name) return code_of(core.sim_pause(self.handle, member(name, "pause"))) end
-function Sim:resume(name) return code_of(core.sim_resume(self.handle, member(name, "resume"))) end
+-- Does to one member what `f` does; who is not there may be a slip.
+local function to_member(sim, f, name, what)
+  name = member(name, what)
+  local ok, code = code_of(f(sim.handle, name))
+  if ok or sim.met[name] then return ok, code end
+  return ok, code, ("nobody is called '%s'%s"):format(name, nearest(name, sim.hosts))
+end
+
+function Sim:pause(name) return to_member(self, core.sim_pause, name, "pause") end
+function Sim:resume(name) return to_member(self, core.sim_resume, name, "resume") end
 
 -- Everything of it stops at once, without a goodbye.
-function Sim:kill(name)
-  return code_of(core.sim_kill(self.handle, member(name, "kill")))
-end
+function Sim:kill(name) return to_member(self, core.sim_kill, name, "kill") end
 
 function Sim:inject_view(name, members)
   if type(members) ~= "table" then

@@ -156,8 +156,8 @@ end
 local function place(description, edit, name, problems)
   local index, layer = named(description.layers, name)
   if not index then
-    told(problems, edit.at, "the stack has no layer called '%s'%s", name,
-      nearest(name, names_of(description.layers)))
+    told(problems, edit.at, "the stack has no layer called '%s'%s%s", name, nearest(name,
+      names_of(description.layers)), is_layer(edit) and "; before(...) puts one in" or "")
   end
   return index, layer
 end

@@ -473,7 +473,7 @@ describe("undo for all", function()
       assert.equal("", agreed.same(g))
       assert.equal("20s", tostring(g.ann.stable.interval))
       assert.equal("30s", tostring(g.cho.stable.interval))
-      assert.same({ nil, "refused", "nothing was set" },
+      assert.same({ nil, "refused", "bob has set nothing that is not taken back" },
         { g:call(function() return g.bob.stack:undo() end) })
       assert.is_true(g.cho.stack:undo()) -- Its own, from the beginning.
       assert.equal("20s", tostring(g.cho.stable.interval))

@@ -227,7 +227,8 @@ describe("stack:undo", function()
     assert.equal("40s", tostring(m.ann.fd_all.timeout))
     assert.is_true(m.ann.stack:undo())
     assert.equal("20s", tostring(m.ann.stable.interval))
-    assert.same({ nil, "refused", "nothing was set" }, { m.ann.stack:undo() })
+    assert.same({ nil, "refused", "ann has set nothing that is not taken back" },
+      { m.ann.stack:undo() })
   end)
 
   it("of a mode is a toggle back", function()

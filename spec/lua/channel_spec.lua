@@ -293,7 +293,7 @@ describe("join", function()
       { stack = "bare", name = "ann", on = { view = 5 } })
     fails("one of the two", sim.join, sim, "g",
       { stack = "bare", name = "ann", on = { message = print, batch = print } })
-    assert.same({ nil, "not a member" }, { sim:pause "ann" })
+    assert.same({ nil, "not a member", "nobody is called 'ann'" }, { sim:pause "ann" })
   end)
 
   it("takes handlers at once", function()

@@ -35,6 +35,22 @@ describe("neap help", function()
     has(neap "help check", "neap check STACK...")
   end)
 
+  it("finds a call, an option of one, and all that one word is the name of", function()
+    has(neap "help undo", "ann.stack:undo()\n  takes back the last set")
+    has(neap "help neap.map", "(lua/README.md, State)")
+    has(neap "help loopback", "ann:send(body, { ... })")
+    local text = neap "help state"
+    has(text, "state - a joiner can get the state of the group\ngiven by: state_transfer\n")
+    has(text, "stack state - As lan")
+    has(neap "help sync", "given by no layer yet\nbroken by: drop\n\nunicast.sync - ")
+  end)
+
+  it("says under which conditions a promise is needed or broken", function()
+    has(neap "help nakack", "hears: view, stable (if retransmission = nak and "
+      .. "resend_last_seqno_max_times is not 0 and force = false), ")
+    has(neap "help dupl", "breaks: mcast_fifo ucast_fifo total (if honest = true)\n")
+  end)
+
   it("answers an unknown word with the nearest one", function()
     local text, code = neap "help nakcak"
     assert.equal(1, code)
@@ -225,6 +241,24 @@ describe("neap repl", function()
     has(text, "ladder has no option 'membr' (did you mean 'member'?)")
     has(text, "nakack.sent cannot be changed while running: it is a counter")
     assert(not text:find("prompt:1:", 1, true) and not text:find("?: ", 1, true), text)
+  end)
+
+  it("says who is not there, and leaves out what is nil at the end", function()
+    local text = neap("repl --nodes ann,bob", "kill 'bo'\njoin()\nann.stack:und()\nann.drop\n"
+      .. "drop { layer = 'nakack', times = 1 }\nann.stack:undo()\n")
+    has(text, "nil\t\"not a member\"\t\"nobody is called 'bo' (did you mean 'bob'?)\"\n")
+    has(text, "join takes a name: join \"dee\"\n")
+    has(text, "the stack has no layer called 'und' (did you mean 'undo'?)\nnil\n1\n")
+    has(text, "\"ann has set nothing that is not taken back\"\n")
+  end)
+
+  it("says why nobody could join", function()
+    local path = build.write("cannot-open.lua", [[
+return extend("lan", { "Drops what cannot be.", before("udp", drop { when = "layr=nakack" }) })
+]])
+    local text, code = neap("repl " .. path, "ann\n")
+    assert.equal(1, code)
+    has(text, "neap repl: system: drop: cannot open: when: no header has a field 'layr'")
   end)
 
   it("goes on after what cannot be read or shown, and ends with 1", function()

@@ -300,7 +300,7 @@ describe("a sim's members", function()
     assert.is_false(m.bob:is_open())
     sim:run "40s"
     assert.equal(2, #m.ann:view().members)
-    assert.same({ nil, "not a member" }, { sim:pause "zoe" })
+    assert.same({ nil, "not a member", "nobody is called 'zoe'" }, { sim:pause "zoe" })
   end)
 
   it("believe an injected view", function()

@@ -232,7 +232,7 @@ return extend("lan", {
   it("tells a layer that is not there", function()
     assert.equal("mine.lua:2: the stack has no layer called 'stabel' (did you mean 'stable'?)",
       only_problem 'return extend("lan", {\n  remove "stabel" })')
-    assert.equal("mine.lua:2: the stack has no layer called 'fifo'",
+    assert.equal("mine.lua:2: the stack has no layer called 'fifo'; before(...) puts one in",
       only_problem 'return extend("lan", {\n  fifo {} })')
   end)
 

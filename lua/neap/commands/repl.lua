@@ -49,6 +49,7 @@ local function new_session(world)
   local self = { members = {}, order = {}, world = world }
   self.names = function() return { unpack(self.order) } end
   self.env = session.env(self.names)
+  self.env.neap = require "neap"
   self.ask = session.asker(self)
   self.print = function(text) core.line_above(text .. "\n") end
   self.env.print = function(...)
@@ -161,15 +162,20 @@ local function simulated(options)
   self.sim = sim
   self.still = function() sim:run(0) end
   self.join = function(name)
-    local channel = sim:join(options.group, { stack = options.stack, name = name,
+    local channel, code, detail = sim:join(options.group, { stack = options.stack, name = name,
       on = handlers(self, name) })
-    if channel then add(self, name, channel) end
-    return channel
+    if channel then add(self, channel.name, channel) end
+    return channel, code, detail
   end
   words.simulated(self)
   for name in options.nodes:gmatch "[^,%s]+" do
-    local channel = self.join(name)
-    if channel then channel:on("view", function() end) end
+    local channel, code, detail = self.join(name)
+    if not channel then
+      io.stderr:write(("neap repl: %s: %s\n"):format(code, tostring(detail)))
+      sim:close()
+      return 1
+    end
+    channel:on("view", function() end)
   end
   if #self.order == 0 then
     io.stderr:write "neap repl: --nodes is followed by names: --nodes ann,bob\n"

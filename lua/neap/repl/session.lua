@@ -47,9 +47,10 @@ end
 
 local function pack(...) return { n = select("#", ...), ... } end
 
--- What may have been meant by a name that nobody knows.
+-- What may have been meant by a name that nobody knows; "" for one that is known elsewhere.
 local function near(self, name)
-  return nearest(name, complete.known(self))
+  local close = nearest(name, complete.known(self))
+  return close:match "'(.*)'" == name and "" or close
 end
 
 -- A problem as it is read at a prompt: the place says nothing when the chunk is one line.
@@ -67,7 +68,8 @@ local function told(self, text, outcome)
     self.print("nil" .. near(self, text:match "([%w_]+)$"))
   elseif outcome.n > 1 then
     local values = { n = outcome.n - 1 }
-    for index = 2, outcome.n do values[index - 1] = outcome[index] end
+    while values.n > 1 and outcome[values.n + 1] == nil do values.n = values.n - 1 end
+    for index = 1, values.n do values[index] = outcome[index + 1] end
     self.print(show.values(values))
   end
 end

@@ -162,7 +162,10 @@ function words.simulated(session)
   add("pause", function(member) return sim:pause(name_of(member)) end)
   add("resume", function(member) return sim:resume(name_of(member)) end)
   add("kill", function(member) return sim:kill(name_of(member)) end)
-  add("join", function(name) return session.join(name) end)
+  add("join", function(name)
+    if type(name) ~= "string" then mistake.raise("join takes a name: join \"dee\"") end
+    return session.join(name)
+  end)
   add("pending", function()
     session.ask(function() sim:run(0) end) -- what is due now, such as a send
     return require("neap.core").sim_pending(sim.handle)
