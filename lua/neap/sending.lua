@@ -446,7 +446,10 @@ end
 
 -- Waits until everything is there that was sent before: to one, or to everybody and to each.
 function Sending:flush(options)
-  options = options or NONE
+  if options == nil then options = NONE end
+  if type(options) ~= "table" then
+    mistake.raise("flush_sent takes a table, if anything: { to = \"bob\", timeout = \"1s\" }")
+  end
   self.world:must_wait "flush_sent"
   local unknown = keys.unknown(options, FLUSH)
   if unknown ~= nil then

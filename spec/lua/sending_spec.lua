@@ -326,6 +326,8 @@ describe("flush_sent", function()
 
   it("is called inside a coroutine, with options it knows", function()
     fails("flush_sent waits", m.ann.flush_sent, m.ann)
+    fails("flush_sent takes a table", m.ann.flush_sent, m.ann, "bob")
+    fails("flush_sent takes a table", m.ann.flush_sent, m.ann, false)
     local ok, problem = in_sim(sim, function()
       return pcall(m.ann.flush_sent, m.ann, { too = 1 })
     end)
