@@ -1,7 +1,7 @@
 -- A replicated map: three members write prices, a fourth comes later and has them all, and a write
 -- that waits returns when everybody has it.
 --
---     neap run examples/07-map.lua
+--     neap run examples/10-map.lua
 
 local neap = require "neap"
 
