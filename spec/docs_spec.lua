@@ -79,3 +79,49 @@ describe("generated pages", function()
     assert(code == 0, text)
   end)
 end)
+
+-- What a cell names, in its order: calls f(path, title) for each path, and for each text in quotes
+-- with the path before it.
+local function named(line, f)
+  local at, path = 1, nil
+  while true do
+    local first, last, word = line:find("([%w_/]+_spec)%f[^%w_]", at)
+    local a, b, story = line:find("(support/%w+)", at)
+    if a and a < (first or math.huge) then first, last, word = a, b, story end
+    local from, to, title = line:find('"([^"]+)"', at)
+    if not first and not from then return end
+    if first and first < (from or math.huge) then
+      at, path = last + 1, word
+      f(path)
+    else
+      at = to + 1
+      if path then f(path, title) end
+    end
+  end
+end
+
+describe("spec/catalogue.md", function()
+  it("has tables of three columns, and names specs and stories that exist", function()
+    local texts, problems, rows = {}, {}, 0
+    for line in io.lines "spec/catalogue.md" do
+      if line:match "^|" then
+        rows = rows + 1
+        if select(2, line:gsub("|", "")) ~= 4 then
+          problems[#problems + 1] = "not three columns: " .. line
+        end
+        named(line, function(path, title)
+          local file = io.open("spec/" .. path .. ".lua")
+          texts[path] = texts[path] or file and file:read "*a" or ""
+          if file then file:close() end
+          if texts[path] == "" then
+            problems[#problems + 1] = "no spec " .. path
+          elseif title and not texts[path]:find(title, 1, true) then
+            problems[#problems + 1] = ("nothing in %s is called %q"):format(path, title)
+          end
+        end)
+      end
+    end
+    assert(#problems == 0, "\n" .. table.concat(problems, "\n"))
+    assert(rows > 150, rows)
+  end)
+end)

@@ -142,6 +142,20 @@ describe("JGRP-1904", function()
     assert.equal(0, announcements(g, function() g.sim:run "60s" end))
   end))
 
+  it("announces as often as is set, and takes N while it runs", group.seeds(function()
+    local g = new(nil, "nak", { resend_last_seqno_max_times = 1 })
+    assert.equal(1, announcements(g, function() burst(g); g.sim:run "10s" end))
+    g.ann.stack.nakack.resend_last_seqno_max_times = 4
+    assert.equal(4, announcements(g, function() g.ann:send "6"; g.sim:run "20s" end))
+    assert.equal(0, announcements(g, function() g.sim:run "60s" end))
+    assert.equal(3, announcements(g, function() -- Anew with each send, and two of them less.
+      g.ann:send "7"
+      g.sim:run "20ms"
+      g.ann.stack.nakack.resend_last_seqno_max_times = 3
+      g.sim:run "20s"
+    end))
+  end))
+
   it("is left to a stability round where resend_last_seqno is off, until it is on again",
     group.seeds(function()
     local g = new(nil, "nak", { resend_last_seqno = false })

@@ -124,6 +124,17 @@ describe("the hash", function()
     assert.are_not.equal(run("luajit", 1), run("luajit", 2))
   end)
 
+  it("is the same whether packets are logged or not (JGRP-2619)", function()
+    for seed = 1, 20 do
+      local function hash(log)
+        local sim = pair { seed = seed, loss = 0.1, log = log }
+        sim:run "1s"
+        return sim:hash()
+      end
+      assert.equal(hash(nil), hash(1000))
+    end
+  end)
+
   it("covers what is done to the world", function()
     local function hash(act)
       local sim = pair { seed = 3 }
