@@ -181,10 +181,13 @@ end
 
 -- ---- waiting ------------------------------------------------------------------------------------
 
--- Layers whose change others still have to follow say so in a gauge.
+-- Layers whose change others still have to follow say so in a gauge.  The name of one, nil if there
+-- is none; with "closed", because the stack is gone and nobody will know.
 local function pending(channel, plans)
+  local pointer = inside_of(channel).pointer
   for _, row in ipairs(plans) do
     if row.name == "retransmission" then
+      if not pointer or pointer.stack == nil then return nil, "closed" end
       local layer = attribute.layer(channel, row.layer)
       local gauge = C.neap_bind_attr_find(layer.class, "mode_pending")
       if gauge ~= nil and attribute.read(layer, gauge) ~= 0 then return row.layer end
@@ -196,14 +199,15 @@ end
 local function settle(channel, plans)
   local inside = inside_of(channel)
   if not inside.world:may_wait() or inside.receiving:current() then return true end
-  local layer = pending(channel, plans)
+  local layer, gone = pending(channel, plans)
   while layer do
     local waiter = inside.world:waiter()
     table.insert(inside.settlers, { layer = layer, waiter = waiter })
     local ok, code, detail = inside.world:wait(waiter)
     if not ok then return nil, code, detail end
-    layer = inside.pointer and inside.pointer.stack ~= nil and pending(channel, plans)
+    layer, gone = pending(channel, plans)
   end
+  if gone then return nil, gone end
   return true
 end
 
