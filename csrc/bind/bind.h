@@ -133,6 +133,9 @@ struct neap_bind_layer {
   X(int, neap_bind_state,                                                                          \
     (struct neap_channel * channel, int word, const struct neap_state_do *what))                   \
   X(void, neap_bind_drained, (struct neap_channel * channel, uint64_t number, int code))           \
+  X(void, neap_bind_policy, (struct neap_channel * channel, bool on))                              \
+  X(int, neap_bind_ordered,                                                                        \
+    (struct neap_channel * channel, uint64_t number, const uint16_t *places, int count))           \
   X(double, neap_bind_send, (struct neap_channel * channel, const struct neap_send *send))         \
   X(double, neap_bind_flush_sent,                                                                  \
     (struct neap_channel * channel, struct neap_peer * to, uint64_t timeout))                      \

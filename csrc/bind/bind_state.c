@@ -25,6 +25,17 @@ void neap_bind_drained(struct neap_channel *channel, uint64_t number, int code)
   neap_channel_drained(channel, number, code);
 }
 
+void neap_bind_policy(struct neap_channel *channel, bool on)
+{
+  neap_channel_policy(channel, on);
+}
+
+int neap_bind_ordered(
+  struct neap_channel *channel, uint64_t number, const uint16_t *places, int count)
+{
+  return neap_channel_ordered(channel, number, places, (uint32_t)count);
+}
+
 /* core.state_digest(world, id, word, ticket): the state is read from now on, or was read now. */
 static int state_digest(lua_State *L)
 {

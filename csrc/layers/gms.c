@@ -23,6 +23,7 @@
 
 #include "layers/gms/gms.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 static const struct neap_header gms_headers[] = {
@@ -60,6 +61,10 @@ static const struct neap_attr gms_attrs[] = {
     .live = NEAP_NOW,
     .doc = "How long a join digest protects what it promised while acks are missing. Then the "
            "joiner is excluded and comes again. Longer than it takes to exclude the dead."},
+  {NEAP_PARAM, "policy_timeout", AT(policy_timeout), "ns", NEAP_MS(500), NEAP_MS(1), NEAP_S(60),
+    .live = NEAP_NOW,
+    .doc = "How long a view change waits for the application's membership policy, if there is "
+           "one; then members stand in order of age."},
   {NEAP_PARAM, "name_timeout", AT(name_timeout), "ns", NEAP_MS(200), 0, NEAP_S(60),
     .live = NEAP_NOW, .doc = "How long a view waits for the names of its members; 0: not at all."},
   {NEAP_PARAM, "lone_timeout", AT(lone_timeout), "ns", NEAP_S(10), NEAP_MS(10), NEAP_S(3600),
@@ -97,6 +102,12 @@ static const struct neap_attr gms_attrs[] = {
   {NEAP_COUNTER, "exclusions", AT(exclusions), "members", .doc = "Put out by this member."},
   {NEAP_COUNTER, "takeovers", AT(takeovers), "views",
     .doc = "Views made by this member in place of the coordinator before."},
+  {NEAP_COUNTER, "ordered", AT(ordered), "views",
+    .doc = "Whose order the membership policy chose."},
+  {NEAP_COUNTER, "policy_failures", AT(policy_failures), "views",
+    .doc = "For which the membership policy failed, or did not answer in time."},
+  {NEAP_COUNTER, "decided", AT(decided), "decisions",
+    .doc = "About who is in the group; see the operation `decisions`."},
   {NEAP_COUNTER, "requests", AT(requests), "messages", .doc = "Requests to join, as coordinator."},
   {NEAP_COUNTER, "retries", AT(retries), "attempts", .doc = "To join, after the first."},
   {NEAP_COUNTER, "searches_alone", AT(searches_alone), "searches",
@@ -172,25 +183,41 @@ void gms_stop(struct gms *g)
   for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) neap_timer_stop(timers[i]);
   g->lone_search = g->gathering = g->collecting = false;
   g->sync = 0;
+  gms_policy_drop(g);
+}
+
+void gms_decide(struct gms *g, struct neap_peer *peer, const char *format, ...)
+{
+  struct neap_event event = {.kind = NEAP_EVENT_DECISION, .peer = neap_peer_ref(peer)};
+  char *line = g->decisions[g->decided++ % GMS_DECISIONS], name[NEAP_ADDR_TEXT];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(event.text, sizeof event.text, format, list);
+  va_end(list);
+  snprintf(line, GMS_LINE, "%.31s %s", neap_peer_text(peer, name), event.text);
+  neap_event_up(&g->layer, &event);
 }
 
 /* ---- suspicion ---- */
 
-static void suspect(struct gms *g, struct neap_peer *peer)
+void gms_suspect(struct gms *g, struct neap_peer *peer, const char *why)
 {
   if (!gms_view(g) || peer->self || !neap_in_view(gms_view(g), peer)) return;
-  gms_peer_of(g, peer)->suspected = true;
+  struct gms_peer *p = gms_peer_of(g, peer);
+  if (!p->suspected) gms_decide(g, peer, "suspected: %s", why);
+  p->suspected = true;
   gms_acks_check(g);
   gms_kick(g);
   gms_watch_update(g);
   gms_leave_ask(g);
 }
 
-static void unsuspect(struct gms *g, struct neap_peer *peer)
+static void unsuspect(struct gms *g, struct neap_peer *peer, const char *why)
 {
   struct gms_peer *p = neap_peer_state_have(&g->layer, peer);
   if (!gms_view(g)) return;
   if (p && neap_in_view(gms_view(g), peer)) {
+    if (p->suspected) gms_decide(g, peer, "not suspected any more: %s", why);
     p->suspected = false;
     gms_watch_update(g);
   } else {
@@ -215,6 +242,7 @@ static int gms_open(struct neap_layer *layer, struct neap_trail *trail)
   neap_timer_init(layer, &g->leave, gms_leave_step);
   neap_timer_init_background(layer, &g->watch, gms_watch_step);
   neap_timer_init(layer, &g->names, gms_names_step);
+  neap_timer_init(layer, &g->policy_limit, gms_policy_step);
   return 0;
 }
 
@@ -289,6 +317,15 @@ static void gms_up(struct neap_layer *layer, struct neap_batch *batch)
   gms_rise(g, &out);
 }
 
+/* The application has an order of its own, or none any more: then nobody answers. */
+static void policy(struct gms *g, bool on)
+{
+  g->policy = on;
+  if (on || !g->proposed) return;
+  gms_policy_drop(g);
+  gms_kick(g);
+}
+
 static enum neap_verdict gms_event(struct neap_layer *layer, struct neap_event *event, bool up)
 {
   struct gms *g = (struct gms *)layer;
@@ -300,19 +337,22 @@ static enum neap_verdict gms_event(struct neap_layer *layer, struct neap_event *
     if (event->kind == NEAP_EVENT_CONNECT) gms_connect(g);
     if (event->kind == NEAP_EVENT_LEAVE) gms_leave(g);
     if (event->kind == NEAP_EVENT_VIEW_WANTED) gms_ask_view(g, event->peer);
-    if (event->kind != NEAP_EVENT_SYNCED) return NEAP_PASS;
-    gms_synced(g, event);
-    return NEAP_STOP;
+    if (event->kind == NEAP_EVENT_POLICY) policy(g, event->flag);
+    if (event->kind == NEAP_EVENT_SYNCED) gms_synced(g, event);
+    if (event->kind == NEAP_EVENT_ORDERED) gms_policy_ordered(g, event);
+    bool ours = event->kind == NEAP_EVENT_SYNCED || event->kind == NEAP_EVENT_ORDERED ||
+                event->kind == NEAP_EVENT_POLICY;
+    return ours ? NEAP_STOP : NEAP_PASS;
   }
   switch (event->kind) {
   case NEAP_EVENT_FOUND:
     gms_found(g, event->found);
     return NEAP_STOP;
   case NEAP_EVENT_SUSPECT:
-    suspect(g, event->peer);
+    gms_suspect(g, event->peer, event->text);
     return NEAP_PASS;
   case NEAP_EVENT_UNSUSPECT:
-    unsuspect(g, event->peer);
+    unsuspect(g, event->peer, event->text);
     return NEAP_PASS;
   case NEAP_EVENT_NAMED:
     gms_named(g);
@@ -383,6 +423,7 @@ static void gms_check(const struct neap_layer *layer)
   }
   NEAP_ASSERT(holds == g->holds_out);
   NEAP_ASSERT(!g->naming == !g->names.armed);
+  NEAP_ASSERT((g->proposed && !g->placed) == g->policy_limit.armed);
   NEAP_ASSERT(!g->early.count || g->naming || !g->risen);
   NEAP_ASSERT(!g->naming || g->naming == gms_view(g));
   if (g->state == GMS_MEMBER || g->state == GMS_LEAVING) {
@@ -393,78 +434,6 @@ static void gms_check(const struct neap_layer *layer)
     NEAP_ASSERT(g->step.armed == (g->state == GMS_PAUSE || g->state == GMS_ASKED));
   }
 }
-
-/* ---- operations ---- */
-
-static int op_suspect(struct neap_layer *layer, const char *argument, char *out)
-{
-  struct gms *g = (struct gms *)layer;
-  for (uint32_t i = 0; gms_view(g) && i < gms_view(g)->count; i++) {
-    struct neap_peer *peer = gms_view(g)->members[i];
-    char name[NEAP_ADDR_TEXT];
-    if (strcmp(neap_peer_text(peer, name), argument) != 0) continue;
-    if (peer->self) break;
-    suspect(g, peer);
-    snprintf(out, NEAP_OP_TEXT, "%s is suspected", argument);
-    return 0;
-  }
-  snprintf(out, NEAP_OP_TEXT, "there is no other member called '%s'", argument);
-  return NEAP_NOT_A_MEMBER;
-}
-
-/* For specs: this is the view now, whatever others think.  Addresses, separated by spaces. */
-static int op_inject_view(struct neap_layer *layer, const char *argument, char *out)
-{
-  struct gms *g = (struct gms *)layer;
-  uint8_t bytes[NEAP_OP_TEXT];
-  struct neap_writer w = {bytes + 2, bytes + sizeof bytes, false};
-  struct neap_addr addr, first = {0};
-  uint16_t count = 0;
-  for (const char *at = argument + strspn(argument, " "); *at; at += strspn(at, " ")) {
-    char word[NEAP_ADDR_TEXT];
-    size_t len = strcspn(at, " ");
-    snprintf(word, sizeof word, "%.*s", (int)len, at);
-    at += len;
-    if (!neap_addr_parse(word, &addr)) {
-      snprintf(out, NEAP_OP_TEXT, "'%s' is no address of a member", word);
-      return NEAP_ADDRESS;
-    }
-    if (!count++) first = addr;
-    neap_write_addr(&w, &addr);
-  }
-  struct neap_writer head = {bytes, bytes + 2, false};
-  neap_write_u16(&head, count);
-  struct neap_slice list = {bytes, (uint32_t)(w.at - bytes)};
-  struct neap_view *view =
-    g->state == GMS_MEMBER && !w.full ? gms_view_of(g, &first, g->seen + 1, list) : NULL;
-  if (!view || !neap_in_view(view, gms_self(g))) {
-    neap_view_unref(view);
-    snprintf(out, NEAP_OP_TEXT, "that is no view for this member");
-    return NEAP_REFUSED;
-  }
-  gms_install(g, view, NULL);
-  return 0;
-}
-
-static int op_history(struct neap_layer *layer, const char *argument, char *out)
-{
-  const struct gms *g = (const struct gms *)layer;
-  size_t used = 0;
-  (void)argument;
-  out[0] = 0;
-  for (uint64_t i = g->views > g->history_max ? g->views - g->history_max : 0; i < g->views; i++) {
-    if (used >= NEAP_OP_TEXT) break;
-    used += (size_t)snprintf(out + used, NEAP_OP_TEXT - used, "%s\n", g->history[i % GMS_VIEWS]);
-  }
-  return 0;
-}
-
-static const struct neap_op gms_ops[] = {
-  {"suspect", "Takes this member for dead, as if it had been silent: NAME.", op_suspect},
-  {"inject_view", "Makes these the members, whatever others think: ADDRESS...", op_inject_view},
-  {"history", "The last views, oldest first, with their members.", op_history},
-  {0},
-};
 
 const struct neap_class neap_gms = {
   .name = "gms",

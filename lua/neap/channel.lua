@@ -18,6 +18,7 @@ local keys = require "neap.keys"
 local message = require "neap.message"
 local mistake = require "neap.mistake"
 local nearest = require "neap.nearest"
+local policy = require "neap.policy"
 local view_of = require "neap.view"
 
 local Channel = {}
@@ -29,11 +30,12 @@ Channel.own = own
 local NOTE = {
   VIEW = 0, FAILED = 1, LEFT = 2, CLOSED = 3, ACKED = 4, DONE = 5, SETTLED = 6, TROUBLE = 7,
   ROOM = 8, REJOIN = 9, AGREED = 10, STATE = 11, DRAIN = 12, THAW = 13,
+  ORDER = 14, DECISION = 15,
 }
 local CLOSED = 3 -- enum neap_channel_state
 
 local EVENTS = { "message", "batch", "view", "error", "trouble", "writable", "state",
-  "state_request" }
+  "state_request", "membership", "decision" }
 local OPTIONS = { "stack", "name", "with", "on" }
 
 local function code_text(code) return ffi.string(C.neap_bind_code_text(code)) end
@@ -150,6 +152,9 @@ function methods:on(event, handler)
     inside.world:defer(function() inside.receiving:serve_waiting() end)
   end
   inside.handlers[event] = handler or nil
+  if event == "membership" and inside.pointer then
+    C.neap_bind_policy(inside.pointer, handler ~= nil)
+  end
 end
 
 -- The current view, or nil before the first.
@@ -306,6 +311,22 @@ notes[NOTE.TROUBLE] = function(channel, note)
   inside.last_trouble = trouble
   local handler = inside.handlers.trouble
   if handler then inside.world:start(function() inside.receiving:call(handler, trouble) end) end
+end
+
+-- Who is in the group, and why.
+notes[NOTE.DECISION] = function(channel, note)
+  local inside = channel[own]
+  local handler = inside.handlers.decision
+  if not handler then return end
+  local decision = { text = ffi.string(note.text), peer = message.name(note.peer) }
+  inside.world:start(function() inside.receiving:call(handler, decision) end)
+end
+
+notes[NOTE.ORDER] = function(channel, note)
+  local inside = channel[own]
+  local handler = inside.handlers.membership
+  if not handler then return end -- C has been told that there is none.
+  policy.answer(inside.pointer, note, handler, function(text) inside.receiving:report(text) end)
 end
 
 notes[NOTE.ROOM] = function(channel, note)

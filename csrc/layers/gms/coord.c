@@ -4,6 +4,7 @@
  * first member that is not on its way out itself.  One change at a time:
  *
  *   kick    next turn: everything that came in this one counts
+ *   order   only with a membership policy: what it says (policy.c)
  *   gather  only for joiners: HOLD, then the digest of what everybody has applied
  *   commit  LEAVE_RSP to leavers; view installed here, then multicast; JOIN_RSP to joiners
  *   acks    of all members, or `view_ack_collection_timeout`; then the next change, and the view
@@ -59,6 +60,14 @@ void gms_holds_drop(struct gms *g)
   }
 }
 
+/* Its join digest does not hold, or is not known any more: it has to come again. */
+static void void_digest(struct gms *g, struct gms_peer *p)
+{
+  p->voided = true;
+  g->voids++;
+  gms_decide(g, p->peer, "void: its digest is not kept any more");
+}
+
 static void limit_update(struct gms *g)
 {
   uint64_t first = UINT64_MAX, now = neap_now(&g->layer);
@@ -80,8 +89,7 @@ void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer)
     if (!hold->ticket || hold->until > neap_now(layer)) continue;
     neap_each_peer (layer, p) {
       if (p->came != hold->view || !neap_in_view(gms_view(g), p->peer)) continue;
-      p->voided = true;
-      g->voids++;
+      void_digest(g, p);
     }
     hold_end(g, hold);
   }
@@ -91,21 +99,31 @@ void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer)
 
 /* ---- acks ---- */
 
+/* Has everybody who was in this view of mine, and still is here, said to have it or a later one? */
+static bool all_have(struct gms *g, uint64_t number)
+{
+  const struct neap_view *view = gms_view(g);
+  for (uint32_t i = 0; i < view->count && !NEAP_IS_MUTANT(501); i++) {
+    const struct gms_peer *p = gms_peer_of(g, view->members[i]);
+    if (!view->members[i]->self && p->acked < number && p->came <= number) return false;
+  }
+  return true;
+}
+
 void gms_acks_check(struct gms *g)
 {
   const struct neap_view *view = gms_view(g);
-  uint64_t all = UINT64_MAX, staying = UINT64_MAX;
-  for (uint32_t i = 0; i < view->count; i++) {
-    if (view->members[i]->self) continue;
-    const struct gms_peer *p = gms_peer_of(g, view->members[i]);
-    if (p->acked < all && !NEAP_IS_MUTANT(501)) all = p->acked;
-    if (p->acked < staying && !gms_going(p)) staying = p->acked;
-  }
+  uint64_t staying = UINT64_MAX;
   for (unsigned i = 0; i < GMS_HOLDS; i++)
-    if (g->holds[i].ticket && g->holds[i].view != PENDING && g->holds[i].view <= all)
+    if (g->holds[i].ticket && g->holds[i].view != PENDING && all_have(g, g->holds[i].view))
       hold_end(g, &g->holds[i]);
   limit_update(g);
-  if (!g->collecting || g->sync || staying < view->number) return;
+  if (!g->collecting || g->sync) return;
+  for (uint32_t i = 0; i < view->count; i++) {
+    const struct gms_peer *p = gms_peer_of(g, view->members[i]);
+    if (!view->members[i]->self && p->acked < staying && !gms_going(p)) staying = p->acked;
+  }
+  if (staying < view->number) return;
   g->collecting = false;
   g->installs++;
   g->install_time = neap_now(&g->layer) - g->sent;
@@ -160,7 +178,10 @@ void gms_view_ack(struct gms *g, struct neap_msg *m)
   /* JGroups members do not say which view they mean: the one that they were told last. */
   uint64_t number = own && own->type == NEAP_GMS_INSTALLED ? own->number : gms_view(g)->number;
   g->acks++;
-  if (number > gms_view(g)->number) return;
+  if (number > gms_view(g)->number) { /* Of another maker, and overtook it. */
+    p->ahead = number;
+    return;
+  }
   if (number > p->acked) p->acked = number;
   gms_acks_check(g);
   gms_leave_ask(g);
@@ -175,6 +196,12 @@ void gms_joiner_forget(struct gms *g, struct gms_peer *p)
   p->joining = false;
   g->joiners_waiting--;
   neap_peer_release(&g->layer, p->peer);
+}
+
+void gms_joiners_forget(struct gms *g)
+{
+  while (!neap_link_alone(&g->joiners))
+    gms_joiner_forget(g, NEAP_HOLDER(g->joiners.next, struct gms_peer, asks));
 }
 
 static void refuse(struct gms *g, struct neap_peer *to, const char *why)
@@ -201,6 +228,7 @@ void gms_join_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head 
   } else if (m->from->generation && !p->joining && gms_tell_former(g, m->from)) {
     return; /* It was taken in and never knew; who comes again has another address. */
   } else if (gms_view(g)->count + g->joiners_waiting >= g->members_max) {
+    gms_decide(g, m->from, "refused: the group is full");
     refuse(g, m->from, "the group is full");
     return;
   } else if (!p->joining) {
@@ -237,10 +265,13 @@ void gms_change(struct neap_layer *layer, struct neap_timer *timer)
   struct gms *g = (struct gms *)layer;
   (void)timer;
   if (g->state != GMS_MEMBER || g->gathering || g->collecting || !gms_is_acting(g)) return;
+  if (g->proposed && !g->placed) return; /* The policy will answer. */
   answer_again(g);
   struct gms_hold *hold = neap_link_alone(&g->joiners) ? NULL : hold_find(g, 0);
+  if (!hold && !somebody_goes(g) && !g->renumber) return;
+  if (gms_policy_ask(g, hold != NULL)) return;
   if (!hold) { /* Nobody comes, or too many holds are out: those who want to come wait. */
-    if (somebody_goes(g) || g->renumber) commit(g, NULL);
+    commit(g, NULL);
     return;
   }
   *hold = (struct gms_hold){.ticket = ++g->ticket, .view = PENDING, .until = UINT64_MAX};
@@ -375,36 +406,6 @@ static void multicast_view(struct gms *g, const struct neap_view *before)
   gms_send(g, m);
 }
 
-static void answer_leavers(struct gms *g, uint64_t number)
-{
-  const struct neap_view *view = gms_view(g);
-  for (uint32_t i = 0; i < view->count; i++) {
-    struct neap_peer *peer = view->members[i];
-    const struct gms_peer *p = neap_peer_state_have(&g->layer, peer);
-    if (!gms_going(p) || peer->self) continue;
-    if (p->leaving) {
-      g->leaves++;
-      gms_send(g, gms_message(g, peer, NEAP_OOB | NEAP_NO_RELIABILITY, NEAP_GMS_LEAVE_RSP, NULL));
-    } else {
-      g->exclusions++;
-      gms_tell_excluded(g, peer, &gms_self(g)->addr, number);
-    }
-  }
-}
-
-/* Those who stay, then those who come, in the order in which they asked. */
-static uint32_t next_members(struct gms *g, bool with_joiners, struct neap_peer **members)
-{
-  const struct neap_view *view = gms_view(g);
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < view->count; i++)
-    if (!gms_peer_going(g, view->members[i])) members[count++] = view->members[i];
-  if (!with_joiners) return count;
-  for (struct neap_link *l = g->joiners.next; l != &g->joiners; l = l->next)
-    if (count < NEAP_MEMBERS_MAX) members[count++] = NEAP_HOLDER(l, struct gms_peer, asks)->peer;
-  return count;
-}
-
 static void answer_joiners(struct gms *g, const struct neap_digest *digest)
 {
   const struct neap_view *view = gms_view(g);
@@ -415,6 +416,7 @@ static void answer_joiners(struct gms *g, const struct neap_digest *digest)
     send_join_rsp(g, p->peer, 0, ordered);
     p->came = view->number;
     g->joins++;
+    gms_decide(g, p->peer, "taken in: it asked");
     gms_joiner_forget(g, p);
   }
   neap_digest_unref(ordered);
@@ -434,8 +436,7 @@ static void answer_again(struct gms *g)
     for (unsigned k = 0; k < GMS_HOLDS; k++)
       if (g->holds[k].digest && g->holds[k].view == p->came) digest = g->holds[k].digest;
     if (!digest) {
-      p->voided = true;
-      g->voids++;
+      void_digest(g, p);
       continue;
     }
     struct neap_digest *ordered = digest_of(view, digest);
@@ -444,32 +445,41 @@ static void answer_again(struct gms *g)
   }
 }
 
+static void take_over(struct gms *g, struct neap_peer *from)
+{
+  const struct gms_peer *p = neap_peer_state_have(&g->layer, from);
+  g->takeovers++;
+  gms_decide(g, from, "took over from it: %s", p ? gms_why_going(p) : "it goes");
+}
+
 /* Makes the new view of what is known now. */
 static void commit(struct gms *g, struct neap_digest *digest)
 {
   struct neap_peer *members[NEAP_MEMBERS_MAX];
-  uint32_t count = next_members(g, digest != NULL, members);
+  uint32_t count = gms_next_members(g, digest != NULL, members);
   struct neap_view *before = gms_view(g);
   struct gms_hold *hold = digest ? hold_find(g, g->ticket) : NULL;
   bool same = count == before->count && !g->renumber;
   for (uint32_t i = 0; same && i < count; i++) same = members[i] == before->members[i];
   if (same) { /* Who wanted to come has gone meanwhile. */
+    gms_policy_drop(g);
     if (hold) hold_end(g, hold);
     return;
   }
   uint64_t number = (g->seen > before->number ? g->seen : before->number) + 1;
   bool mine = neap_addr_equal(&before->creator, &gms_self(g)->addr);
   bool delta = g->delta_views && g->full_sent && mine;
-  if (before->members[0] != gms_self(g)) g->takeovers++;
-  answer_leavers(g, number);
+  if (before->members[0] != gms_self(g)) take_over(g, before->members[0]);
+  gms_answer_leavers(g, number);
   g->renumber = false;
   neap_view_ref(before);
   gms_install(
     g, neap_view_new(g->layer.stack, &gms_self(g)->addr, number, members, count, before), NULL);
-  multicast_view(g, delta ? before : NULL);
+  multicast_view(g, delta && gms_is_delta(before, gms_view(g)) ? before : NULL);
   neap_view_unref(before);
   g->full_sent = true;
   if (digest) answer_joiners(g, digest);
+  if (!gms_is_acting(g)) gms_joiners_forget(g); /* A policy put another first: they ask there. */
   if (hold) {
     hold->view = number;
     hold->until = neap_now(&g->layer) + g->hold_timeout;

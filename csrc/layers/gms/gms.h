@@ -4,6 +4,8 @@
  *   coord.c   how views are made: requests, digest and hold, order of sends, acks
  *   leave.c   how a member goes, and how the leaving ones agree who tells whom
  *   view.c    how views come in: read, judged, installed; the excluded
+ *   policy.c  the order of the members of a new view, which the application may choose
+ *   ops.c     what can be asked by hand
  *   names.c   what rises waits until the members of a new view have names */
 
 #ifndef NEAP_LAYERS_GMS_H
@@ -22,6 +24,7 @@ enum {
   GMS_VIEWS = 32,   /* the same of num_prev_views */
   GMS_EARLY = 1024, /* unreliable messages that wait for a view's names */
   GMS_LINE = 192,
+  GMS_DECISIONS = 32, /* the last ones are shown */
 };
 
 enum gms_state {
@@ -42,7 +45,9 @@ struct gms_peer {
   struct neap_peer *peer;
   struct neap_link asks; /* in gms->joiners, in the order in which they asked */
   uint64_t acked;        /* number of the newest view it is known to have */
-  uint64_t came;         /* number of the view that brought it; 0: before me */
+  uint64_t ahead;        /* it has said so of a view that I do not have yet; or 0 */
+  uint64_t came;         /* number of the view that brought it; 0: nobody knows */
+  uint32_t place;        /* in the next view, as the policy says, from 1; 0: where it is */
   bool joining;          /* in gms->joiners */
   bool answer;           /* a member that asks to join: the answer got lost */
   bool leaving;          /* said so, or is said to */
@@ -70,7 +75,7 @@ struct gms {
   /* params */
   uint64_t join_timeout, max_join_attempts, retry_timeout, leave_timeout, ack_timeout;
   uint64_t hold_timeout, name_timeout, lone_timeout, members_max, former_max, history_max;
-  uint64_t view_ack;
+  uint64_t view_ack, policy_timeout;
   bool delta_views;
   /* gauges */
   char *view_text, *coordinator_text;
@@ -80,7 +85,7 @@ struct gms {
   uint64_t views, joins, leaves, exclusions, requests, retries, views_sent, deltas_sent;
   uint64_t acks, acks_missing, stale, foreign, unknown_reference, conflicts, voids, told;
   uint64_t malformed, replayed, unnamed, outside, early_dropped, searches_alone, takeovers;
-  uint64_t installs;
+  uint64_t installs, ordered, policy_failures, decided;
 
   uint8_t state;  /* enum gms_state */
   uint64_t seen;  /* highest view number ever met */
@@ -105,6 +110,13 @@ struct gms {
   struct gms_hold holds[GMS_HOLDS];
   struct neap_timer kick, ack, limit;
 
+  /* the order of members: policy.c */
+  bool policy;                /* the application has one */
+  bool placed;                /* it has been asked for the change that is to be made now */
+  struct neap_view *proposed; /* counted: what it is being asked about; or NULL */
+  uint64_t asks, policy_until;
+  struct neap_timer policy_limit;
+
   /* leaving: leave.c */
   struct neap_peer *heir; /* counted: whom LEAVE_REQ went to */
   uint64_t leave_until;
@@ -113,7 +125,7 @@ struct gms {
   /* views: view.c */
   struct gms_former formers[GMS_FORMERS];
   uint64_t former_count;
-  char history[GMS_VIEWS][GMS_LINE];
+  char history[GMS_VIEWS][GMS_LINE], decisions[GMS_DECISIONS][GMS_LINE];
   struct neap_addr before_creator; /* of the last view that I did not make */
   uint64_t before_number;
   uint64_t watch_pause;
@@ -162,8 +174,15 @@ struct neap_msg *gms_message(
   struct gms *g, struct neap_peer *to, unsigned flags, int type, const struct neap_addr *member);
 void gms_send(struct gms *g, struct neap_msg *m);
 
+void gms_suspect(struct gms *g, struct neap_peer *peer, const char *why);
+extern const struct neap_op gms_ops[]; /* ops.c */
+
 /* Stops every timer: it is over. */
 void gms_stop(struct gms *g);
+
+/* Tells that something was decided about `peer`, and why. */
+void gms_decide(struct gms *g, struct neap_peer *peer, const char *format, ...)
+  __attribute__((format(printf, 3, 4)));
 
 /* ---- join.c ---- */
 
@@ -189,6 +208,18 @@ void gms_acks_timeout(struct neap_layer *layer, struct neap_timer *timer);
 void gms_holds_limit(struct neap_layer *layer, struct neap_timer *timer);
 void gms_holds_drop(struct gms *g);
 void gms_joiner_forget(struct gms *g, struct gms_peer *p);
+void gms_joiners_forget(struct gms *g);
+
+/* ---- policy.c ---- */
+
+/* The members of the next view, in its order; at most NEAP_MEMBERS_MAX. */
+uint32_t gms_next_members(struct gms *g, bool with_joiners, struct neap_peer **members);
+/* Asks the application for that order, if it has to be asked; true: its answer comes later. */
+bool gms_policy_ask(struct gms *g, bool with_joiners);
+void gms_policy_ordered(struct gms *g, const struct neap_event *event);
+void gms_policy_step(struct neap_layer *layer, struct neap_timer *timer);
+/* What was asked does not matter any more. */
+void gms_policy_drop(struct gms *g);
 
 /* ---- leave.c ---- */
 
@@ -199,6 +230,10 @@ void gms_leave_rsp(struct gms *g, struct neap_msg *m);
 void gms_leave_ask(struct gms *g);
 void gms_leave_step(struct neap_layer *layer, struct neap_timer *timer);
 void gms_left(struct gms *g);
+/* Why it is on its way out. */
+const char *gms_why_going(const struct gms_peer *p);
+/* Tells those who are not in the next view, of that number. */
+void gms_answer_leavers(struct gms *g, uint64_t number);
 
 /* ---- view.c ---- */
 
@@ -213,6 +248,8 @@ void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *dige
 void gms_show(struct gms *g);
 void gms_send_view(struct gms *g, struct neap_peer *to);
 void gms_send_ack(struct gms *g, struct neap_peer *to);
+/* Is `view` the one before without those who left, then those who joined? */
+bool gms_is_delta(const struct neap_view *before, const struct neap_view *view);
 /* Builds the view of these addresses; NULL: too many, or one twice. */
 struct neap_view *gms_view_of(
   struct gms *g, const struct neap_addr *creator, uint64_t number, struct neap_slice members);

@@ -40,13 +40,14 @@ void gms_connect(struct gms *g)
 
 /* ---- the first view ---- */
 
-static void begin_alone(struct gms *g)
+static void begin_alone(struct gms *g, const char *why)
 {
   struct neap_peer *self = gms_self(g);
   struct neap_digest *digest = neap_digest_new(1);
   neap_digest_add(digest, (struct neap_digest_row){.peer = self});
   g->state = GMS_MEMBER;
   neap_timer_stop(&g->step);
+  gms_decide(g, self, "begins alone: %s", why);
   gms_install(g, neap_view_new(g->layer.stack, &self->addr, 0, &self, 1, NULL), digest);
   neap_digest_unref(digest);
 }
@@ -55,7 +56,7 @@ static void begin_alone(struct gms *g)
 static void again(struct gms *g, uint64_t pause)
 {
   if (g->max_join_attempts && g->attempts >= g->max_join_attempts) {
-    begin_alone(g);
+    begin_alone(g, "max_join_attempts came to nothing");
     return;
   }
   g->attempts++;
@@ -127,7 +128,7 @@ static void found_joining(struct gms *g, const struct neap_found *found)
       smallest = false;
   }
   if (!members && smallest) {
-    begin_alone(g);
+    begin_alone(g, found->count ? "first of those who begin" : "nobody was heard");
     return;
   }
   if (members) g->attempts--; /* They will have a coordinator once they see that theirs is gone. */

@@ -102,6 +102,8 @@ void gms_leave(struct gms *g)
     return;
   }
   g->state = GMS_LEAVING;
+  gms_policy_drop(g);
+  gms_decide(g, gms_self(g), "leaves: asked to");
   gms_peer_of(g, gms_self(g))->leaving = true;
   g->leave_until = neap_now(&g->layer) + g->leave_timeout;
   neap_timer_start(&g->layer, &g->leave, g->leave_timeout / 2);
@@ -139,4 +141,32 @@ void gms_leave_req(struct gms *g, struct neap_msg *m, const struct neap_gms_head
 void gms_leave_rsp(struct gms *g, struct neap_msg *m)
 {
   if (g->state == GMS_LEAVING && neap_in_view(gms_view(g), m->from)) gms_left(g);
+}
+
+/* ---- whoever makes the view ---- */
+
+const char *gms_why_going(const struct gms_peer *p)
+{
+  if (p->leaving) return "it leaves";
+  if (p->suspected) return "it is suspected";
+  return p->apart ? "it went on without us" : "it has to come again, its digest is void";
+}
+
+void gms_answer_leavers(struct gms *g, uint64_t number)
+{
+  const struct neap_view *view = gms_view(g);
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct neap_peer *peer = view->members[i];
+    const struct gms_peer *p = neap_peer_state_have(&g->layer, peer);
+    if (!gms_going(p) || peer->self) continue;
+    if (p->leaving) {
+      g->leaves++;
+      gms_decide(g, peer, "let go: it leaves");
+      gms_send(g, gms_message(g, peer, NEAP_OOB | NEAP_NO_RELIABILITY, NEAP_GMS_LEAVE_RSP, NULL));
+    } else {
+      g->exclusions++;
+      gms_decide(g, peer, "excluded: %s", gms_why_going(p));
+      gms_tell_excluded(g, peer, &gms_self(g)->addr, number);
+    }
+  }
 }

@@ -115,6 +115,7 @@ void gms_rejoin(struct gms *g, const char *format, ...)
   va_start(list, format);
   vsnprintf(event.text, sizeof event.text, format, list);
   va_end(list);
+  gms_decide(g, gms_self(g), "begins anew: %s", event.text);
   g->state = GMS_GONE;
   gms_stop(g);
   neap_event_up(&g->layer, &event);
@@ -212,8 +213,12 @@ static void newer(
   if (!neap_in_view(view, gms_self(g))) {
     without_us(g, m->from, view);
   } else if ((creator && neap_in_view(gms_view(g), creator)) || NEAP_IS_MUTANT(503)) {
+    struct neap_peer *maker = neap_peer_find(g->layer.stack, &gms_view(g)->creator);
     gms_install(g, neap_view_ref(view), digest);
     gms_send_ack(g, m->from);
+    /* A policy put another first: who made the views before may hold what it promised. */
+    if (maker && maker != m->from && neap_in_view(view, maker) && !NEAP_IS_MUTANT(509))
+      gms_send_ack(g, maker);
   } else if (gms_is_acting(g)) { /* A member of ours follows one who is none of ours any more. */
     g->conflicts++;
     g->renumber = true;
@@ -241,6 +246,15 @@ static void older(struct gms *g, struct neap_msg *m, struct neap_view *view)
     g->renumber = true;
     gms_kick(g);
   }
+}
+
+bool gms_is_delta(const struct neap_view *before, const struct neap_view *view)
+{
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < before->count; i++)
+    if (neap_in_view(view, before->members[i]) && view->members[at++] != before->members[i])
+      return NEAP_IS_MUTANT(508);
+  return true; /* What joined stands behind, in its order. */
 }
 
 /* Old minus left, then joined; NULL when that is no view. */
@@ -376,6 +390,21 @@ static void remember(struct gms *g, const struct neap_view *view)
       (struct gms_former){view->left[i]->addr, view->creator, view->number};
 }
 
+/* A view that another made: acks of it may have been here before it; who comes with it says to its
+ * maker only that it has it. */
+static void heard_ahead(struct gms *g)
+{
+  const struct neap_view *view = gms_view(g);
+  for (uint32_t i = 0; i < view->joined_count; i++)
+    gms_peer_of(g, view->joined[i])->came = view->number;
+  for (uint32_t i = 0; i < view->count; i++) {
+    struct gms_peer *p = neap_peer_state_have(&g->layer, view->members[i]);
+    if (!p || !p->ahead || p->ahead > view->number) continue;
+    if (p->ahead > p->acked) p->acked = p->ahead;
+    p->ahead = 0;
+  }
+}
+
 void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *digest)
 {
   struct neap_view *before = gms_view(g);
@@ -387,6 +416,7 @@ void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *dige
       .kind = view->merged ? NEAP_EVENT_DIGEST_MERGE : NEAP_EVENT_DIGEST_SET};
     neap_event_down(&g->layer, &set);
   }
+  gms_policy_drop(g);
   g->layer.view = view;
   g->layer.stack->gone_due = true;
   if (view->number > g->seen) g->seen = view->number;
@@ -399,6 +429,8 @@ void gms_install(struct gms *g, struct neap_view *view, struct neap_digest *dige
     g->full_sent = g->collecting = g->renumber = false;
     g->sync = 0;
     neap_timer_stop(&g->ack);
+    heard_ahead(g);
+    if (!gms_is_acting(g)) gms_joiners_forget(g);
   }
   remember(g, view);
   struct neap_event event = {.kind = NEAP_EVENT_VIEW, .view = neap_view_ref(view)};
