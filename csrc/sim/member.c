@@ -129,6 +129,14 @@ static bool counted_before(const struct neap_timers *timers, uint32_t place)
   return false;
 }
 
+/* About so long: four digits can be read, nanoseconds of a second cannot. */
+static const char *about(uint64_t ns, char *text, size_t size)
+{
+  uint64_t digit = 1;
+  while (ns / digit >= 10000) digit *= 10;
+  return neap_quantity_text((ns + digit - 1) / digit * digit, "ns", text, size);
+}
+
 void neap_sim_pending(const struct neap_world *world, char *out, size_t size)
 {
   struct sim *sim = neap_sim_of(world);
@@ -139,7 +147,7 @@ void neap_sim_pending(const struct neap_world *world, char *out, size_t size)
     const struct neap_timer *timer = timers->heap[t];
     if (timer->background_now || counted_before(timers, t)) continue;
     char due[32];
-    neap_quantity_text(timer->at - world->now, "ns", due, sizeof due);
+    about(timer->at - world->now, due, sizeof due);
     if (timer->layer && !timer->layer->stack->paused)
       neap_text_add(&text, "%s: a timer of %s is due in %s\n", timer->layer->stack->self->name,
         timer->layer->name, due);

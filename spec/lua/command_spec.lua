@@ -245,11 +245,14 @@ describe("neap repl", function()
 
   it("says who is not there, and leaves out what is nil at the end", function()
     local text = neap("repl --nodes ann,bob", "kill 'bo'\njoin()\nann.stack:und()\nann.drop\n"
-      .. "drop { layer = 'nakack', times = 1 }\nann.stack:undo()\n")
+      .. "drop { layer = 'nakack', times = 1 }\nann.stack:undo()\nann.unicast:ack()\n"
+      .. "ann:send('x', { rsvp = true, timeout = '1s' })\npending()\n")
     has(text, "nil\t\"not a member\"\t\"nobody is called 'bo' (did you mean 'bob'?)\"\n")
     has(text, "join takes a name: join \"dee\"\n")
     has(text, "the stack has no layer called 'und' (did you mean 'undo'?)\nnil\n1\n")
     has(text, "\"ann has set nothing that is not taken back\"\n")
+    has(text, "the name of a peer is wanted, such as \\\"bob\\\"")
+    has(text, "ann: a timer of rsvp is due in 333.4ms\n")
   end)
 
   it("says why nobody could join", function()

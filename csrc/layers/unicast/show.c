@@ -26,7 +26,10 @@ static int find(struct neap_layer *layer, const char *argument, char *out, struc
     neap_text_add(&text, "nothing gets lost on the way to oneself");
     return NEAP_REFUSED;
   }
-  neap_text_add(&text, "no peer '%.64s'", wanted);
+  if (*wanted)
+    neap_text_add(&text, "no peer '%.64s'", wanted);
+  else
+    neap_text_add(&text, "the name of a peer is wanted, such as \"bob\"");
   neap_nearest_add(&text, &near);
   return NEAP_NOT_A_MEMBER;
 }
