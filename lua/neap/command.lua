@@ -26,6 +26,15 @@ Lines from a pipe are run one after the other, without a prompt; the code is 1 i
     "neap.commands.help" },
   { "sim", "FILE --seeds A..B", "runs a file once per seed", "neap.commands.run", "sim" },
   { "decode", "FILE.pcap [--json]", "a capture as readable lines", "neap.decode" },
+  { "dissector", "> neap.lua", "writes a dissector for Wireshark and tshark",
+    "neap.commands.dissector", more = [[
+
+It says of each packet what `neap decode` says, and every field can be filtered:
+
+  tshark -X lua_script:neap.lua -r FILE -Y 'neap.nakack.seqno == 5'
+  tshark -X lua_script:neap.lua -i lo -Y 'neap.header contains "gms"'
+
+In Wireshark: put it into the folder of personal Lua plugins (Help, About, Folders).]] },
   { "bench", "[--json]", "measures and prints the table", "neap.commands.bench" },
   { "new", "layer NAME", "writes a layer in Lua that runs, and its spec", "neap.commands.new" },
   { "doc", "[--check]", "writes the generated pages", "neap.commands.doc" },

@@ -25,6 +25,7 @@ local value_t = ffi.typeof "struct neap_wire_value"
 local LIST, MULTICAST = 1, 2
 local NULL_BODY, DIRECT_BODY = 1, 2
 local NESTING_MAX = 8
+local WORDS_MAX = 127
 
 local names = { [0] = "bytes", "nio", "empty", "object", "long", "composite", "fragment",
   "early_batch" }
@@ -207,26 +208,57 @@ end
 
 -- ---- rows ----
 
+-- When a field is there: `when`, an earlier field, has one of `values` or one of these `bits`.
+local function condition(field, value, fields)
+  if value.when < 0 then return field end
+  local from = value.when_mask >= 2 ^ 31 and "bits" or "values"
+  field.when, field[from] = fields[value.when + 1].name, {}
+  for bit = 0, 30 do
+    if has(value.when_mask, 2 ^ bit) then
+      table.insert(field[from], from == "bits" and 2 ^ bit or bit)
+    end
+  end
+  return field
+end
+
 local function row_of(head)
-  local fields, value = {}, value_t()
+  local fields, value, words = {}, value_t(), nil
   local memory = ffi.new("uint64_t[?]", math.floor(head.size / 8) + 1)
   head.head = memory
   for n = 1, head.fields do
     lib.neap_wire_field(head, n - 1, value)
-    fields[n] = { name = ffi.string(value.name), form = ffi.string(value.form),
-      doc = ffi.string(value.doc) }
+    fields[n] = condition({ name = ffi.string(value.name), form = ffi.string(value.form),
+      doc = ffi.string(value.doc) }, value, fields)
+  end
+  for type = 0, WORDS_MAX do
+    local word = head.protocol > 0 and lib.neap_wire_word(head, type) or nil
+    if word ~= nil then
+      words = words or {}
+      words[type] = ffi.string(word)
+    end
   end
   return { name = ffi.string(head.name), doc = ffi.string(head.doc), protocol = head.protocol,
-    class = head.class_, fields = fields }, memory
+    class = head.class_, fields = fields, words = words }, memory
 end
 
 local function rows(step)
   local all, head = {}, head_t()
-  while step(#all, head) == 1 do all[#all + 1] = row_of(head) end
+  while step(#all, head) == 1 do
+    local row = row_of(head)
+    all[#all + 1] = row
+  end
   return all
 end
 
--- Every known header: name, doc, protocol, class, fields (name, form, doc, in order).
+-- The fields of a table of neap.form; nil when there is no such table.
+function dissect.table_fields(name)
+  local head = head_t()
+  if lib.neap_wire_table(name, head) == 0 then return nil end
+  return row_of(head).fields
+end
+
+-- Every known header: name, doc, protocol, class, fields (name, form, doc, when, in order), words
+-- (of its types, by number).
 function dissect.headers() return rows(lib.neap_wire_known) end
 
 -- The same of those that the built-in layers adopt.
