@@ -58,6 +58,26 @@ describe("rsvp", function()
     assert.equal(1002, took)
   end)
 
+  it("goes by the ack_on of the stack where a message has none, from the next send on",
+    group.modes(function()
+      local g = group.new {
+        message = function(_, name) if name == "bob" then neap.sleep "1s" end end,
+      }
+      local rsvp = g.ann.stack.rsvp
+      rsvp.ack_on = "reception"
+      assert.equal(2, (timed_send(g, "x", { rsvp = true })))
+      local took = timed_send(g, "y", { rsvp = "delivery" }) -- Behind x, and then y.
+      assert(took > 1800 and took <= 2002, took)
+      rsvp.ack_on = "delivery"
+      local before = g.ann:send("z", { rsvp = true, wait = false })
+      g.sim:run "1us" -- It has left.
+      rsvp.ack_on = "reception"
+      assert.equal(2, (timed_send(g, "then", { rsvp = true })))
+      assert.same({ "bob" }, before.missing) -- It was sent under the one before.
+      g.sim:run "1s"
+      assert.same({}, before.missing)
+    end))
+
   it("waits on delivery for the callbacks of earlier messages too", function()
     local g = group.new {
       message = function(_, name, msg)
