@@ -84,7 +84,7 @@ static int group(struct neap_layer *layer, const char *argument, char *out)
     neap_text_add(&text, "the group has set nothing");
     return 0;
   }
-  neap_text_add(&text, "epoch %llu, by %s\n%.*s", (unsigned long long)s->epoch,
+  neap_text_add(&text, "epoch %llu, made by the coordinator %s\n%.*s", (unsigned long long)s->epoch,
     creator ? neap_peer_text(creator, name) : neap_addr_text(&s->now.creator, name),
     (int)s->now.len, s->now.text);
   return 0;

@@ -120,13 +120,20 @@ local function shown(given)
   return quantity.is(given) and quantity.short(given) or tostring(given)
 end
 
+local MS = 1e6 -- ns
+
+-- To the millisecond: the nanoseconds are in entry.time.
+local function when(entry)
+  return tostring(quantity.time(math.floor(tonumber(entry.time) / MS + 0.5) * MS))
+end
+
 function Entry.__tostring(entry)
   local rows = {}
   for index, row in ipairs(entry) do
     rows[index] = ("%s.%s %s -> %s (%s)"):format(row.layer, row.name, shown(row.from),
       shown(row.to), row.effect)
   end
-  return ("%s %s%s%s: %s%s"):format(tostring(quantity.time(entry.time)), entry.by,
+  return ("%s %s%s%s: %s%s"):format(when(entry), entry.by,
     entry.all and (" for all (epoch %d)"):format(entry.epoch) or "", entry.undo and ", undo" or "",
     #rows > 0 and table.concat(rows, ", ") or "nothing changes here",
     entry.undone and " [taken back]" or "")

@@ -25,9 +25,14 @@ local function above(levels)
   return here
 end
 
--- Folders with stacks: of the working directory, of the tree, of an installation.
+-- Folders with stacks that are there: of the working directory, of the tree, of an installation.
 function stack_file.folders()
-  return { "stacks/", above(2) .. "stacks/", above(1) .. "stacks/", above(3) .. "neap/stacks/" }
+  local list = {}
+  for _, folder in ipairs { "stacks/", above(2) .. "stacks/", above(1) .. "stacks/",
+    above(3) .. "neap/stacks/" } do
+    if stack_file.readable(folder) then list[#list + 1] = folder end
+  end
+  return list
 end
 
 -- The path of the stack with this name, or that is a path; nil when there is none.

@@ -115,6 +115,11 @@ return stack "missing" {
 end)
 
 describe("neap show", function()
+  it("says what it shows, and what that was made from", function()
+    has(neap "show lossy", "lossy (from lan) - As lan, while")
+    has(neap "show lan", "lan - Reliable")
+  end)
+
   it("tells every value and where it comes from", function()
     local text, code = neap "show lan"
     assert.equal(0, code)

@@ -311,6 +311,7 @@ describe("a stack's name", function()
     local ok, problem = pcall(neap.stack, "lann")
     assert.is_false(ok)
     assert.truthy(problem:match "stack_spec.lua:%d+: no stack called 'lann'")
+    assert.is_nil(problem:match "lua/stacks/") -- A folder that is not there.
   end)
 
   it("is a path when it has a slash", function()

@@ -61,7 +61,8 @@ function check.show(args)
   for _, problem in ipairs(problems) do io.stderr:write(problem, "\n") end
   if #problems > 0 then return 1 end
   local columns = require("neap.commands.help").columns
-  io.write(("%s - %s\n"):format(description.name, description.sentence or ""))
+  local base = description.name ~= args[1] and (" (from %s)"):format(description.name) or ""
+  io.write(("%s%s - %s\n"):format(args[1], base, description.sentence or ""))
   for _, layer in ipairs(description.layers) do
     local rows = {}
     for _, attr in ipairs(reference.layer(layer.class.name).attrs) do

@@ -39,12 +39,13 @@ local COMMON = {
   { "view", "view(bob)", "the group as bob sees it" },
   { "stack", "stack(bob)", "the layers of bob, top first" },
   { "send", "ann:send(\"hello\")", "to all; { to = \"bob\" }, { rsvp = true, timeout = \"2s\" }" },
+  { "get_state", "ann:get_state()", "takes the state of the group, with the stack state" },
   { "layer", "ann.nakack", "a layer's attributes, counters and operations" },
   { "set", "ann.stable.interval = \"5s\"", "change one while it runs" },
   { "set", "ann.stack:set { ... }", "several, all or nothing; { all = true }: at every member" },
   { "set", "ann.stack:undo()", "takes it back; ann.stack:journal() says who set what" },
   { "help", "help \"nakack\"",
-    "a layer; \"stable.interval\": an attribute; \"rsvp\": a promise; \"drop\": a word" },
+    "a layer; \"stable.interval\": an attribute; \"view\": a promise; \"flush_sent\": a call" },
   { "quit", "quit()", "or ^D" },
 }
 
