@@ -52,6 +52,9 @@ local function columns(list)
     end
   end
   local names, rows = sorted_keys(list[1]), {}
+  for c, name in ipairs(names) do
+    if name == "name" then table.insert(names, 1, table.remove(names, c)) end -- Who it is about.
+  end
   rows[1] = {}
   for c, name in ipairs(names) do rows[1][c] = tostring(name) end
   for _, row in ipairs(list) do
