@@ -79,6 +79,8 @@ struct neap_world_class {
   /* End of a turn: what was collected leaves now. */
   void (*port_flush)(struct neap_port *port);
   void (*port_close)(struct neap_port *port);
+  /* Is this place on the host of the port, and nobody listens there?  NULL: nobody knows. */
+  bool (*port_vacant)(struct neap_port *port, const struct neap_addr *at);
   /* Runs until something waits for the application, until the clock would pass `until`, or until
    * nothing can happen any more.  Returns enum neap_step. */
   int (*step)(struct neap_world *world, uint64_t until);

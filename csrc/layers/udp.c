@@ -209,6 +209,16 @@ static void udp_down(struct neap_layer *layer, struct neap_batch *batch)
   if (u->t.urgent) push(u);
 }
 
+static enum neap_verdict udp_event(struct neap_layer *layer, struct neap_event *event, bool up)
+{
+  struct udp *u = (struct udp *)layer;
+  const struct neap_world_class *world = neap_world_of(layer)->class;
+  if (up || event->kind != NEAP_EVENT_VACANT) return neap_transport_event(layer, event, up);
+  const struct neap_place *p = neap_peer_state_have(layer, event->peer);
+  event->flag = world->port_vacant && p && p->known && world->port_vacant(u->port, &p->at);
+  return NEAP_ANSWER;
+}
+
 static void udp_still(struct neap_layer *layer)
 {
   struct udp *u = (struct udp *)layer;
@@ -256,7 +266,7 @@ const struct neap_class neap_udp = {
   .ops = udp_ops,
   .open = udp_open,
   .down = udp_down,
-  .event = neap_transport_event,
+  .event = udp_event,
   .still = udp_still,
   .changed = udp_changed,
   .close = udp_close,

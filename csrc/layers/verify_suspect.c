@@ -3,6 +3,7 @@
  *   suspicion from below     "are you dead?" to bob
  *     bob answers            he is not: taken back, up and down
  *     `timeout` and silence  the suspicion goes up
+ *     no socket at its place on this host: it goes up at once
  *
  * Suspects are judged in windows of one `timeout`: who came within a window is judged
  * at the end of the next, all together, so that members that died at the same time
@@ -37,7 +38,7 @@ struct verify_suspect {
   struct neap_layer layer;
   uint64_t timeout, num_msgs;                          /* params */
   uint64_t trials;                                     /* gauge: on trial now */
-  uint64_t asked, answered, confirmed, cleared, again; /* counters */
+  uint64_t asked, answered, confirmed, cleared, again, vacant; /* counters */
   uint64_t end;                                        /* when the window is over */
   struct neap_timer window;
 };
@@ -54,6 +55,8 @@ static const struct neap_attr verify_suspect_attrs[] = {
     .doc = "Questions of others, answered: I am not dead."},
   {NEAP_COUNTER, "confirmed", AT(confirmed), "members", .doc = "Silent: the suspicion went up."},
   {NEAP_COUNTER, "cleared", AT(cleared), "members", .doc = "Answered, or were heard otherwise."},
+  {NEAP_COUNTER, "vacant", AT(vacant), "members",
+    .doc = "Confirmed at once: their port on this host was nobody's any more."},
   {NEAP_COUNTER, "again", AT(again), "windows",
     .doc = "Ended late because this member was stopped: all were asked again."},
   {NEAP_END},
@@ -91,6 +94,16 @@ static bool dismiss(struct verify_suspect *v, struct trial *t)
   return true;
 }
 
+/* It is dead: `more` says how that is known. */
+static void believe(struct verify_suspect *v, struct trial *t, const char *more)
+{
+  struct neap_event event = {.kind = NEAP_EVENT_SUSPECT, .peer = neap_peer_ref(t->peer)};
+  snprintf(event.text, sizeof event.text, "%.100s%s", t->why, more);
+  v->confirmed++;
+  dismiss(v, t);
+  neap_event_up(&v->layer, &event);
+}
+
 static void judge(struct neap_layer *layer, struct neap_timer *timer)
 {
   struct verify_suspect *v = (struct verify_suspect *)layer;
@@ -106,11 +119,7 @@ static void judge(struct neap_layer *layer, struct neap_timer *timer)
       continue;
     }
     if (now - t->since < v->timeout && !NEAP_IS_MUTANT(523)) continue; /* came within this window */
-    struct neap_event event = {.kind = NEAP_EVENT_SUSPECT, .peer = neap_peer_ref(t->peer)};
-    snprintf(event.text, sizeof event.text, "%s", t->why);
-    v->confirmed++;
-    dismiss(v, t);
-    neap_event_up(layer, &event);
+    believe(v, t, "");
   }
   if (v->trials) window_start(v);
 }
@@ -176,12 +185,27 @@ static void suspect(struct verify_suspect *v, struct neap_event *event)
   v->trials++;
   ask(v, t);
   if (!v->window.armed) window_start(v);
+  struct neap_event vacant = {.kind = NEAP_EVENT_VACANT, .peer = neap_peer_ref(peer)};
+  neap_ask_down(&v->layer, &vacant);
+}
+
+/* Where its socket was is none any more: it cannot answer. */
+static void told_vacant(struct verify_suspect *v, const struct neap_event *event)
+{
+  struct trial *t = neap_peer_state_have(&v->layer, event->peer);
+  if (!t || !t->on || !event->flag || event->none || NEAP_IS_MUTANT(525)) return;
+  v->vacant++;
+  believe(v, t, ", and nobody listens at its port any more");
 }
 
 static enum neap_verdict verify_suspect_event(
   struct neap_layer *layer, struct neap_event *event, bool up)
 {
   struct verify_suspect *v = (struct verify_suspect *)layer;
+  if (event->kind == NEAP_EVENT_VACANT && event->answered) {
+    told_vacant(v, event);
+    return NEAP_STOP;
+  }
   if (event->kind == NEAP_EVENT_SUSPECT && up) {
     suspect(v, event);
     return NEAP_STOP;

@@ -290,6 +290,7 @@ static const struct neap_world_class real_class = {
   .name = "real",
   .free = real_free,
   .port_open = neap_real_port_open,
+  .port_vacant = neap_real_port_vacant,
   .port_send = neap_real_port_send,
   .port_flush = neap_real_port_flush,
   .port_close = neap_real_port_close,

@@ -250,3 +250,14 @@ void neap_real_port_close(struct neap_port *port)
   neap_real_queue_drop(p);
   undo(p);
 }
+
+/* Only one socket can be bound there: if ours can, no other is. */
+bool neap_real_port_vacant(struct neap_port *port, const struct neap_addr *at)
+{
+  struct neap_trail why = {""};
+  int fd;
+  if (at->size != port->local.size || memcmp(at->bytes, port->local.bytes, at->size)) return false;
+  int code = bound(at, false, &fd, &why);
+  if (fd >= 0) close(fd);
+  return code == 0;
+}

@@ -103,6 +103,7 @@ int neap_real_port_open(struct neap_world *world, struct neap_layer *layer,
   const struct neap_port_spec *spec, neap_port_packet *packet, struct neap_port **port,
   struct neap_trail *trail);
 void neap_real_port_close(struct neap_port *port);
+bool neap_real_port_vacant(struct neap_port *port, const struct neap_addr *at);
 /* The send buffer is full: the queue goes on when the kernel has room. */
 void neap_real_await_room(struct real_port *p);
 
