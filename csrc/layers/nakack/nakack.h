@@ -113,6 +113,7 @@ struct hold {
 /* An announcement: what was sent up to `seqno` took so many bytes at the gate. */
 struct mark {
   uint64_t seqno, at;
+  uint64_t sent; /* messages up to there */
 };
 
 struct nakack {
@@ -156,10 +157,12 @@ struct nakack {
   struct neap_gate_position freed; /* charges given back since the channel began */
 
   /* what is on its way */
-  uint64_t paced; /* bytes at the gate up to which all is there, as far as marks tell */
+  uint64_t paced;      /* bytes at the gate up to which all is there, as far as marks tell */
+  uint64_t paced_sent; /* messages that had been sent then */
   struct mark marks[NAKACK_MARKS];
   uint32_t mark_first, mark_count;
   uint64_t mean_len; /* of bodies, as last seen; 0: nothing was sent, or nothing but heads */
+  struct neap_gate_position pace_room; /* what may be on its way, bodies of that size */
 
   /* toggle */
   uint64_t turn; /* seqno of the newest MODE that not all have reached; 0: none */
@@ -242,6 +245,10 @@ void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event);
 /* Bytes that are on their way to somebody, and how far the gate may open for their sake. */
 uint64_t nakack_flight(const struct nakack *n);
 struct neap_gate_position nakack_pace_horizon(struct nakack *n);
+/* Bodies have become so much larger or smaller that the gate has to stand elsewhere. */
+bool nakack_pace_moved(const struct nakack *n);
+/* A good part of what may be on its way is: time to learn what has come. */
+bool nakack_pace_pressed(const struct nakack *n);
 /* The end of the stream is announced now. */
 void nakack_mark(struct nakack *n);
 /* Of our stream something has come to member `s`, up to `seqno`. */

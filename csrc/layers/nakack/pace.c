@@ -36,17 +36,46 @@ uint64_t nakack_flight(const struct nakack *n)
   return paces(n) ? nakack_least(now_at(n) - n->paced, n->window_used) : 0;
 }
 
+static uint64_t messages_in_flight(const struct nakack *n)
+{
+  return paces(n) ? nakack_least(n->sent - n->paced_sent, n->window_stored) : 0;
+}
+
+static uint64_t mean_len(const struct nakack *n)
+{
+  return n->window_stored ? n->window_used / n->window_stored : n->mean_len;
+}
+
 /* The gate counts bodies; a buffer is filled by heads as well, which outweigh small ones.  As long
  * as it is not known how large they are, there may not be many. */
 struct neap_gate_position nakack_pace_horizon(struct nakack *n)
 {
   struct neap_gate_position free = {UINT64_MAX, UINT64_MAX};
+  uint64_t mean = mean_len(n), room = n->pace_most;
+  n->pace_room = free;
+  n->mean_len = mean;
   if (!paces(n)) return free;
-  if (n->window_stored) n->mean_len = n->window_used / n->window_stored;
-  uint64_t mean = n->mean_len, room = n->pace_most, begin = now_at(n) - nakack_flight(n);
-  if (!mean) return (struct neap_gate_position){begin + room, n->freed.messages + room / FEW};
-  free.bytes = begin + nakack_most(room / (mean + HEADS) * mean, mean);
+  if (!mean)
+    n->pace_room = (struct neap_gate_position){room, nakack_most(room / FEW, 1)};
+  else
+    n->pace_room.bytes = nakack_most(room / (mean + HEADS) * mean, mean);
+  free.bytes = now_at(n) - nakack_flight(n) + n->pace_room.bytes;
+  if (!mean)
+    free.messages =
+      n->freed.messages + n->window_stored - messages_in_flight(n) + n->pace_room.messages;
   return free;
+}
+
+bool nakack_pace_moved(const struct nakack *n)
+{
+  uint64_t mean = mean_len(n), known = n->mean_len;
+  return mean > known + known / 4 || mean + known / 4 < known;
+}
+
+bool nakack_pace_pressed(const struct nakack *n)
+{
+  return nakack_flight(n) > nakack_least(n->pace_bound, n->pace_room.bytes) / 4 ||
+         messages_in_flight(n) > n->pace_room.messages / 4;
 }
 
 void nakack_mark(struct nakack *n)
@@ -54,7 +83,8 @@ void nakack_mark(struct nakack *n)
   uint64_t high = n->own->win.high;
   struct mark *last = &n->marks[(n->mark_first + n->mark_count - 1) % NAKACK_MARKS];
   if (n->mark_count && (last->seqno == high || n->mark_count == NAKACK_MARKS)) n->mark_count--;
-  n->marks[(n->mark_first + n->mark_count++) % NAKACK_MARKS] = (struct mark){high, now_at(n)};
+  n->marks[(n->mark_first + n->mark_count++) % NAKACK_MARKS] =
+    (struct mark){high, now_at(n), n->sent};
 }
 
 static uint64_t received_by_all(const struct nakack *n)
@@ -71,14 +101,18 @@ static uint64_t received_by_all(const struct nakack *n)
 
 void nakack_pace(struct nakack *n)
 {
-  uint64_t got = received_by_all(n), before = n->paced;
+  uint64_t got = received_by_all(n), before = n->paced_sent;
   while (n->mark_count && !nakack_after(n->marks[n->mark_first].seqno, got)) {
     n->paced = n->marks[n->mark_first].at;
+    n->paced_sent = n->marks[n->mark_first].sent;
     n->mark_first = (n->mark_first + 1) % NAKACK_MARKS;
     n->mark_count--;
   }
-  if (!nakack_after(n->own->win.high, got)) n->paced = now_at(n);
-  if (n->paced != before) nakack_publish(n);
+  if (!nakack_after(n->own->win.high, got)) {
+    n->paced = now_at(n);
+    n->paced_sent = n->sent;
+  }
+  if (n->paced_sent != before) nakack_publish(n);
 }
 
 void nakack_got(struct nakack *n, struct stream *s, uint64_t seqno)

@@ -48,10 +48,9 @@ bool nakack_full(const struct nakack *n)
   return n->window_used > n->bound_bytes / 2 || n->window_stored > n->window_messages / 2;
 }
 
-/* That, or a good part of what may be on its way is. */
 bool nakack_pressed(const struct nakack *n)
 {
-  return nakack_full(n) || nakack_flight(n) > n->pace_bound / 4;
+  return nakack_full(n) || nakack_pace_pressed(n);
 }
 
 void nakack_tell(struct nakack *n, struct neap_msg *m, struct neap_event event)
@@ -121,7 +120,9 @@ static void press(struct nakack *n)
   }
   uint64_t sent = high - n->pressed_at, bytes = n->freed.bytes + n->window_used;
   uint64_t share = bytes - n->pressed_bytes;
-  if (n->pressed_at && sent < n->window_messages / 8 && share < n->pace_bound / 4) return;
+  if (n->pressed_at && sent < nakack_least(n->window_messages / 2, n->pace_room.messages) / 4 &&
+      share < nakack_least(n->pace_bound, n->pace_room.bytes) / 4)
+    return;
   n->pressed_at = high;
   n->pressed_bytes = bytes;
   if (nakack_tail_due(n)) nakack_announce(n);
@@ -131,7 +132,7 @@ void nakack_send(struct nakack *n, struct neap_batch *batch)
 {
   struct neap_batch loop = {0};
   uint64_t bytes = 0;
-  bool passed = !n->window_stored, numbered = false; /* The first says how large they are. */
+  bool passed = false, numbered = false;
 
   for (struct neap_msg *m = batch->first; m; m = m->next) {
     if (m->flags & NEAP_NO_RELIABILITY) {
@@ -146,7 +147,7 @@ void nakack_send(struct nakack *n, struct neap_batch *batch)
   neap_pass_down(&n->layer, batch);
   neap_pass_up(&n->layer, &loop);
   n->current_seqno = n->own->win.high;
-  if (passed) nakack_publish(n);
+  if (passed || nakack_pace_moved(n)) nakack_publish(n);
   if (!numbered) return;
   nakack_tail_sent(n, bytes);
   press(n);

@@ -90,3 +90,50 @@ describe("the pace", function()
     g:calm()
   end)
 end)
+
+-- Each of these once stood still: until the next round of `stable`, or for ever without one.
+describe("a sender that waits for the pace", function()
+  local function takes(with, bodies)
+    local g = new { names = { "ann", "bob" }, with = with }
+    local sent = 0
+    g.sim:spawn(function()
+      for _, body in ipairs(bodies) do
+        assert(g.ann:send(body))
+        sent = sent + 1
+      end
+    end)
+    g.sim:run "1s"
+    assert.equal(#bodies, sent)
+    assert.equal(#bodies, #g.bodies.bob)
+  end
+
+  local function many(body, count)
+    local list = {}
+    for i = 1, count do list[i] = body end
+    return list
+  end
+
+  local WIDE = { nakack = { window_messages = 262144 }, stable = { interval = 0 } }
+
+  it("goes on behind a large body that follows small ones", function()
+    local g = new { names = { "ann", "bob" } }
+    for i = 1, 20 do assert(g.ann:send(tostring(i))) end
+    g.sim:run "1ms"
+    assert(g.ann:send(("x"):rep(60000), { block = false }))
+    g.sim:run "1ms"
+    assert(g.ann:send("y", { block = false }))
+    g.sim:run "10ms"
+    assert.equal("y", g.bodies.bob[22])
+  end)
+
+  it("asks for what has come, when heads are all that it sends", function()
+    takes(WIDE, many("", 20000))
+    takes(WIDE, many("xx", 30000))
+  end)
+
+  it("goes on with a pace smaller than a head", function()
+    for _, mode in ipairs { "nak", "ack" } do
+      takes({ nakack = { pace_bytes = "1B", retransmission = mode } }, { "", "x", ("x"):rep(5000) })
+    end
+  end)
+end)
