@@ -5,11 +5,13 @@
 
 #include "bind/bind.h"
 
+#include "core/capture.h"
 #include "core/promise.h"
 
 #include "real/real.h"
 #include "sim/sim.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -277,6 +279,34 @@ static int world_close(lua_State *L)
   return 0;
 }
 
+/* core.capture(world, path, bytes, seconds, arrivals): true, or nil and why. */
+static int world_capture(lua_State *L)
+{
+  struct neap_bind *bind = luaL_checkudata(L, 1, "neap.world");
+  struct neap_capture_options options = {luaL_checkstring(L, 2), (uint64_t)luaL_checknumber(L, 3),
+    (uint64_t)luaL_checknumber(L, 4), lua_toboolean(L, 5)};
+  int error = bind->world ? neap_capture_start(bind->world, &options) : EINVAL;
+  if (!error) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, strerror(error));
+  return 2;
+}
+
+/* core.capture_stop(world): frames, bytes, dropped; nothing when there was none. */
+static int world_capture_stop(lua_State *L)
+{
+  struct neap_bind *bind = luaL_checkudata(L, 1, "neap.world");
+  struct neap_capture_counts counts;
+  if (!bind->world || !neap_capture_stop(bind->world, &counts)) return 0;
+  lua_pushnumber(L, (lua_Number)counts.frames);
+  lua_pushnumber(L, (lua_Number)counts.bytes);
+  lua_pushnumber(L, (lua_Number)counts.dropped);
+  return 3;
+}
+
 const luaL_Reg neap_bind_world_functions[] = {
   {"open", channel_open},
   {"leave", channel_leave},
@@ -294,6 +324,8 @@ const luaL_Reg neap_bind_world_functions[] = {
   {"host", host},
   {"step", world_step},
   {"finish", world_close},
+  {"capture", world_capture},
+  {"capture_stop", world_capture_stop},
   {NULL, NULL},
 };
 

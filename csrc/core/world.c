@@ -1,5 +1,6 @@
 #include "core/world.h"
 
+#include "core/capture.h"
 #include "core/channel.h"
 #include "core/layer.h"
 #include "core/oracle.h"
@@ -33,6 +34,8 @@ void neap_world_done(struct neap_world *world)
 {
   while (!neap_link_alone(&world->stacks))
     neap_stack_close(NEAP_HOLDER(world->stacks.next, struct neap_stack, link));
+  struct neap_capture_counts unused;
+  neap_capture_stop(world, &unused);
   neap_trace_start(world, 0);
   neap_oracle_free(world);
   NEAP_ASSERT(!world->slab_out); /* Pools are full again: nobody forgot a message or a packet. */

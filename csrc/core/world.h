@@ -13,6 +13,7 @@
 #include "core/msg.h"
 #include "core/timer.h"
 
+struct neap_capture;
 struct neap_channel;
 struct neap_layer;
 struct neap_oracle;
@@ -112,6 +113,7 @@ struct neap_world {
   uint64_t fail_at;         /* the n-th slab or message allocation fails; 0: none (for specs) */
   struct neap_trace *trace; /* NULL: off */
   struct neap_oracle *oracle; /* where checkers meet; NULL without any */
+  struct neap_capture *capture; /* what ports send and get, in a file; NULL: off */
   void *host;               /* for bindings */
 };
 

@@ -13,6 +13,7 @@
  *
  * Invariant: nothing is left in an open packet once the stack stands still. */
 
+#include "core/capture.h"
 #include "layers/transport/transport.h"
 
 #include <stdio.h>
@@ -131,13 +132,16 @@ static void leave(struct neap_transport *t, const struct neap_addr *to, struct n
   const uint8_t *at, uint32_t len, bool background)
 {
   struct neap_world *world = neap_world_of(&t->layer);
-  world->class->port_send(((struct udp *)t)->port, to, slab, at, len, background);
+  struct neap_port *port = ((struct udp *)t)->port;
+  if (world->capture) neap_capture_left(world, &port->local, to ? to : &port->spec.group, at, len);
+  world->class->port_send(port, to, slab, at, len, background);
 }
 
 static void arrived(struct neap_layer *layer, struct neap_slab *slab, const uint8_t *at,
   uint32_t len, const struct neap_addr *from)
 {
   struct udp *u = (struct udp *)layer;
+  if (neap_world_of(layer)->capture) neap_capture_came(u->port, from, at, len);
   neap_transport_arrived(&u->t, slab, at, len, from);
   show(u);
 }

@@ -8,6 +8,7 @@
 
 #include "sim/net.h"
 
+#include "core/capture.h"
 #include "core/headers.h"
 
 #include <stdio.h>
@@ -336,8 +337,11 @@ const struct neap_addr *neap_sim_inject(
   for (uint32_t h = 0; h < sim->host_count; h++) {
     struct neap_link *ports = &sim->hosts[h]->ports;
     if (to ? strcmp(sim->hosts[h]->name, to) != 0 : sim->hosts[h] == host) continue;
-    for (struct neap_link *link = ports->next; link != ports; link = link->next)
-      carry(sim, packet, NEAP_HOLDER(link, struct port, link)->place);
+    for (struct neap_link *link = ports->next; link != ports; link = link->next) {
+      const struct port *port = NEAP_HOLDER(link, struct port, link);
+      neap_capture_left(world, &place->addr, &port->port.local, at, len);
+      carry(sim, packet, port->place);
+    }
   }
   neap_slab_free(world, slab);
   return &place->addr;

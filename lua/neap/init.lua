@@ -10,6 +10,7 @@
 local Channel = require "neap.channel"
 local Sim = require "neap.sim"
 local World = require "neap.world"
+local capture = require "neap.capture"
 local input = require "neap.input"
 local layer = require "neap.layer"
 local map = require "neap.map"
@@ -57,6 +58,11 @@ end
 
 function neap.stop()
   world_for("stop"):stop()
+end
+
+-- What all members in here send and get, into a pcapng file; false ends it.
+function neap.capture(path, options)
+  return capture(world_for "capture", path, options)
 end
 
 -- The next line of the standard input, nil at its end; the group goes on meanwhile.

@@ -3,6 +3,7 @@
 
 local Channel = require "neap.channel"
 local World = require "neap.world"
+local capture = require "neap.capture"
 local core = require "neap.core"
 local keys = require "neap.keys"
 local mistake = require "neap.mistake"
@@ -287,6 +288,9 @@ function Sim:log()
   for row = 1, core.sim_log_count(self.handle) do rows[row] = core.sim_log(self.handle, row) end
   return rows
 end
+
+-- Into a pcapng file from now on; false ends it (lua/neap/capture.lua).  The run stays the same.
+function Sim:capture(path, options) return capture(self.world, path, options) end
 
 -- Ends the world and what is in it; twice is fine.  Otherwise the collector does.
 function Sim:close()
