@@ -12,7 +12,7 @@ local function crowd(n, more)
   local words = {
     cluster = "crowd", ["udp.group"] = ("239.7.7.%d:%d"):format(20 + n, PORT),
     ["fd_all.timeout"] = "1s", ["fd_all.interval"] = "250ms", ["verify_suspect.timeout"] = "300ms",
-    ["gms.join_timeout"] = "300ms", ["gms.lone_timeout"] = "1s",
+    ["gms.join_timeout"] = "1s", ["gms.lone_timeout"] = "1s",
   }
   for key, value in pairs(more or {}) do words[key] = value end
   return processes.crowd(words)
