@@ -44,7 +44,8 @@ typedef void neap_port_packet(struct neap_layer *layer, struct neap_slab *slab,
 /* Counters that a transport shows as its own. */
 struct neap_port_counts {
   uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
-  uint64_t send_blocked;  /* EAGAIN, ENOBUFS: waited or dropped */
+  uint64_t send_blocked;  /* EAGAIN: what is in the queue waits for room */
+  uint64_t send_dropped;  /* ENOBUFS, or the queue was full: counted as lost on the wire */
   uint64_t send_refused;  /* EPERM and the like: counted as lost on the wire */
   uint64_t send_errors;   /* everything else */
   uint64_t receive_errors;

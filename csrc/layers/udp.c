@@ -26,8 +26,9 @@ struct udp {
   uint64_t bind_port, port_range, ttl, receive_buffer, send_buffer;
   bool offload;
   uint64_t port_number, receive_granted, send_granted; /* gauges */
-  struct neap_port_counts counts;
+  struct neap_port_counts counts, told; /* counters; as they were when their loss was last told */
   struct neap_port *port;
+  struct neap_timer telling;
 };
 
 /* An address without a port: "127.0.0.1", "::1". */
@@ -109,8 +110,10 @@ static const struct neap_attr udp_attrs[] = {
   {NEAP_COUNTER, "packets_received", AT(counts.packets_received), "packets", .doc = "Came."},
   {NEAP_COUNTER, "bytes_sent", AT(counts.bytes_sent), "bytes", .doc = "In packets that left."},
   {NEAP_COUNTER, "bytes_received", AT(counts.bytes_received), "bytes", .doc = "In packets."},
-  {NEAP_COUNTER, "send_blocked", AT(counts.send_blocked), "packets",
-    .doc = "The kernel had no room: tried again, in the end dropped."},
+  {NEAP_COUNTER, "send_blocked", AT(counts.send_blocked), "times",
+    .doc = "The kernel had no room: what was to leave waits."},
+  {NEAP_COUNTER, "send_dropped", AT(counts.send_dropped), "packets",
+    .doc = "There was no room to wait either: as good as lost on the way."},
   {NEAP_COUNTER, "send_refused", AT(counts.send_refused), "packets",
     .doc = "The kernel's rules forbade it (a firewall): as good as lost on the way."},
   {NEAP_COUNTER, "send_errors", AT(counts.send_errors), "packets",
@@ -118,14 +121,38 @@ static const struct neap_attr udp_attrs[] = {
   {NEAP_COUNTER, "receive_errors", AT(counts.receive_errors), "packets",
     .doc = "Reading failed, mostly an answer that nobody listens at some place."},
   {NEAP_COUNTER, "receive_overflow", AT(counts.receive_overflow), "packets",
-    .doc = "Dropped by the kernel because the receive buffer was full."},
+    .doc =
+      "Dropped by the kernel because the receive buffer was full; what offload joined is one."},
   {NEAP_END},
 };
+
+static uint64_t lost_here(const struct neap_port_counts *c)
+{
+  return c->send_dropped + c->send_refused + c->send_errors + c->receive_overflow;
+}
+
+/* One line a second at most, however much is lost. */
+static void tell(struct neap_layer *layer, struct neap_timer *timer)
+{
+  struct udp *u = (struct udp *)layer;
+  struct neap_port_counts before = u->told;
+  (void)timer;
+  u->told = u->counts = u->port->counts;
+  neap_trouble(layer, NULL,
+    "packets lost on this host: %llu had no room to leave, %llu were forbidden, %llu failed, "
+    "%llu had no room to come in",
+    (unsigned long long)(u->told.send_dropped - before.send_dropped),
+    (unsigned long long)(u->told.send_refused - before.send_refused),
+    (unsigned long long)(u->told.send_errors - before.send_errors),
+    (unsigned long long)(u->told.receive_overflow - before.receive_overflow));
+}
 
 /* Gauges and counters as they are now. */
 static void show(struct udp *u)
 {
   u->counts = u->port->counts;
+  if (lost_here(&u->counts) != lost_here(&u->told) && !u->telling.armed)
+    neap_timer_start(&u->t.layer, &u->telling, NEAP_S(1));
 }
 
 static void leave(struct neap_transport *t, const struct neap_addr *to, struct neap_slab *slab,
@@ -196,6 +223,7 @@ static int udp_open(struct neap_layer *layer, struct neap_trail *trail)
   u->t.place = u->port->local;
   u->t.auto_packet = u->port->mtu;
   u->t.datagram_most = u->port->max_datagram;
+  neap_timer_init_background(layer, &u->telling, tell);
   neap_transport_begin(&u->t);
   return 0;
 }

@@ -112,7 +112,7 @@ static uint32_t failed(struct real_port *p, uint32_t run, int error)
     return 1;
   case ENOBUFS:
   case ENOMEM:
-    counts->send_blocked += run;
+    counts->send_dropped += run;
     return run;
   case EPERM:
   case EACCES:
@@ -159,7 +159,7 @@ void neap_real_port_send(struct neap_port *port, const struct neap_addr *to, str
   (void)background; /* It matters in virtual time only. */
   if (p->queued == QUEUE) neap_real_port_flush(port);
   if (p->queued == QUEUE) {
-    port->counts.send_blocked++;
+    port->counts.send_dropped++;
     return;
   }
   struct outgoing *out = &p->queue[p->queued++];
@@ -172,6 +172,6 @@ void neap_real_port_send(struct neap_port *port, const struct neap_addr *to, str
 void neap_real_queue_drop(struct real_port *p)
 {
   neap_real_port_flush(&p->port);
-  p->port.counts.send_blocked += p->queued;
+  p->port.counts.send_dropped += p->queued;
   advance(p, p->queued);
 }

@@ -3,6 +3,9 @@
 
 local neap = require "neap"
 
+-- Another one than that of whoever runs these specs on this host as well.
+local GROUP = "full " .. tostring({})
+
 describe("full send buffers #real", function()
   it("lose nothing that was taken, whoever waits and whoever does not", function()
     local with = {
@@ -17,8 +20,8 @@ describe("full send buffers #real", function()
       list[#list + 1] = text
     end
     neap.run(function()
-      ann = assert(neap.join("full", { stack = "lan", name = "ann", with = with }))
-      bob = assert(neap.join("full", { stack = "lan", name = "bob", with = with }))
+      ann = assert(neap.join(GROUP, { stack = "lan", name = "ann", with = with }))
+      bob = assert(neap.join(GROUP, { stack = "lan", name = "bob", with = with }))
       ann:on("message", function() end)
       ann:on("writable", function(to) writable[to or "all"] = true end)
       bob:on("message", function(msg)
@@ -50,5 +53,45 @@ describe("full send buffers #real", function()
     assert.same(taken, got)
     assert(turned > 0 and #taken.all > 10 and #taken.bob > 10, turned)
     assert.is_true(writable.all and writable.bob)
+  end)
+
+  it("count what is not kept and had no room, and say so once a second", function()
+    local with = {
+      udp = { receive_buffer = "64KB", max_packet = "11KB", offload = false },
+      gms = { join_timeout = "200ms" },
+      unicast = { window_bytes = "64MB", window_messages = 16384 },
+    }
+    local stack = neap.stack(function(s)
+      return s.extend("lan", { "Nobody asks for less.", s.remove "mfc", s.remove "ufc" })
+    end)
+    local told, got, sent, lost = {}, 0, 0, 0
+    neap.run(function()
+      local ann = assert(neap.join(GROUP, { stack = stack, name = "ann", with = with }))
+      local bob = assert(neap.join(GROUP, { stack = stack, name = "bob", with = with }))
+      bob:on("trouble", function(trouble) told[#told + 1] = trouble.text end)
+      bob:on("message", function(msg) got = got + (msg.body == "end" and 0 or 1) end)
+      while #ann:view().members < 2 do neap.sleep "10ms" end
+      for _ = 1, 15 do -- Each is more than bob has room for before it may look.
+        for _ = 1, 100 do
+          if ann:send(("x"):rep(10000), { to = "bob", reliable = false, block = false }) then
+            sent = sent + 1
+          end
+        end
+        neap.sleep "100ms"
+      end
+      assert(ann:send("end", { to = "bob" })) -- The kernel tells of a loss with the next packet.
+      neap.sleep "1100ms"
+      lost = ann.udp.send_dropped + bob.udp.receive_overflow
+      ann:close()
+      bob:close()
+    end)
+    assert(lost > 0 and sent > 100, lost)
+    assert.equal(sent, got + lost)
+    assert(#told >= 1 and #told <= 3, #told)
+    local sum = 0
+    for _, text in ipairs(told) do
+      sum = sum + tonumber(text:match "(%d+) had no room to come in")
+    end
+    assert.equal(lost, sum)
   end)
 end)
