@@ -302,21 +302,6 @@ describe("settings, when the last words of a coordinator reach one member only",
     g.sim:run "1ms"
     assert.same({ nil, "closed" }, result)
   end)
-
-  it("tells who asked and leaves one of the two, at whatever step", function()
-    local made = 0
-    for step = 1, 40 do
-      local g = agreed.group {}
-      local ok, code
-      g.sim:spawn(function() ok, code = g.bob.stack:set(ACK, { all = true }) end)
-      g.sim:run(step * 200 .. "us")
-      g.sim:spawn(function() g.bob:leave() end)
-      g.sim:run "1s"
-      assert.is_true(ok or code == "closed", tostring(code))
-      made = made + (ok and 1 or 0)
-    end
-    assert.is_true(made > 0 and made < 40)
-  end)
 end)
 
 describe("settings, when the network is cut", function()

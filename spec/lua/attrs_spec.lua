@@ -1,5 +1,6 @@
 -- attrs: what is read and set through ann.stack.
 
+local agreed = require "support.agreed"
 local members = require "support.members"
 local neap = require "neap"
 
@@ -210,6 +211,23 @@ describe("stack:set", function()
     assert.equal("refused", code)
     assert.truthy(why:find("settings {} above gms", 1, true), why)
     assert.equal("nak", d.ann.nakack.retransmission)
+  end)
+
+  it("for all members says to who asked and leaves that it is made, or closed", function()
+    local made = 0
+    for step = 1, 40 do
+      local g = agreed.group {}
+      local ok, code
+      g.sim:spawn(function()
+        ok, code = g.bob.stack:set({ nakack = { retransmission = "ack" } }, { all = true })
+      end)
+      g.sim:run(step * 200 .. "us")
+      g.sim:spawn(function() g.bob:leave() end)
+      g.sim:run "1s"
+      assert.is_true(ok or code == "closed", tostring(code))
+      made = made + (ok and 1 or 0)
+    end
+    assert.is_true(made > 0 and made < 40)
   end)
 end)
 
