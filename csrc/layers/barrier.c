@@ -57,7 +57,8 @@ struct barrier {
 static const struct neap_attr barrier_attrs[] = {
   {NEAP_PARAM, "max_close_time", AT(max_close_time), "ns", NEAP_S(60), 0, NEAP_S(3600),
     .live = NEAP_NOW,
-    .doc = "It opens by itself after that long. 0: never. What is closed keeps its time."},
+    .doc = "It opens by itself after that long; a layer that closed it gives up what it closed it "
+           "for, and opens it. 0: never. What is closed keeps its time."},
   {NEAP_PARAM, "drain_timeout", AT(drain_timeout), "ns", NEAP_S(5), 0, NEAP_S(3600),
     .live = NEAP_NOW,
     .doc = "How long callbacks may take to return before a closing counts as failed, where who "
@@ -71,7 +72,7 @@ static const struct neap_attr barrier_attrs[] = {
   {NEAP_GAUGE, "held_messages", AT(held_count), "messages", .doc = "Wait until it opens."},
   {NEAP_COUNTER, "closings", AT(closings), "times", .doc = "It was closed."},
   {NEAP_COUNTER, "late", AT(late), "times", .doc = "Callbacks had not returned in time."},
-  {NEAP_COUNTER, "opened_itself", AT(opened_itself), "times", .doc = "Nobody opened it in time."},
+  {NEAP_COUNTER, "opened_itself", AT(opened_itself), "times", .doc = "It was closed for too long."},
   {NEAP_COUNTER, "waited", AT(waited), "messages", .doc = "Were held."},
   {NEAP_COUNTER, "passed", AT(passed), "messages", .doc = "Rose while it was closed."},
   {NEAP_COUNTER, "again", AT(again), "messages",
@@ -189,8 +190,12 @@ static void limit_fire(struct neap_layer *layer, struct neap_timer *timer)
   struct barrier *b = (struct barrier *)layer;
   (void)timer;
   b->opened_itself++;
-  neap_trouble(layer, NULL, "nobody opened it in time: it is open now");
-  unlock(b);
+  if (b->number & BY_HAND) {
+    neap_trouble(layer, NULL, "nobody opened it in time: it is open now");
+    unlock(b);
+  } else {
+    say(b, NEAP_TIMEOUT); /* First it undoes what nobody above may see; then it opens. */
+  }
 }
 
 /* ---- life ---- */

@@ -32,6 +32,7 @@ function State.new(channel)
   local own = require("neap.channel").own
   return setmetatable({
     channel = channel, inside = channel[own], world = channel[own].world, tickets = 0,
+    rows = {}, busy = false, -- what was told of a state, and not worked off yet
     word = ffi.new "struct neap_state_do",
   }, State)
 end
@@ -168,6 +169,7 @@ steps[BEGIN] = function(self, fetch, row)
     self:tell(DROP, fetch.ticket)
     return
   end
+  if fetch.over then return end -- Given up while callbacks were waited for.
   fetch.begun = call(self, "begin", row.from)
 end
 
@@ -184,7 +186,6 @@ end
 
 steps[WHOLE] = function(self, fetch)
   local handler = self.inside.handlers.state
-  fetch.whole = true
   if type(handler) == "function" then
     local text = table.concat(fetch.list)
     local ok, problem = xpcall(handler, mistake.traceback, text)
@@ -207,32 +208,38 @@ steps[FAILED] = function(self, fetch, row)
   fetch.waiter.wake(nil, row.code, row.text)
 end
 
--- What was told, in order, in a coroutine of its own: handlers may wait.
-local function work(self, fetch)
-  while #fetch.rows > 0 do
-    local row = table.remove(fetch.rows, 1)
-    if not self.inside.closed then steps[row.word](self, fetch, row) end
+-- What was told, in order, in a coroutine of its own: handlers may wait.  One for all of them: the
+-- end of what was given up comes before the beginning of what was asked for after it.
+local function work(self)
+  while #self.rows > 0 do
+    local row = table.remove(self.rows, 1)
+    local useless = self.inside.closed or row.fetch.over and row.word ~= BROKEN
+    if not useless then steps[row.word](self, row.fetch, row) end
   end
-  fetch.busy = false
+  self.busy = false
 end
 
 local function line_up(self, fetch, row)
+  row.fetch = fetch
   if row.word == BROKEN then -- What was not looked at yet is of no use.
-    for index = #fetch.rows, 1, -1 do
-      local word = fetch.rows[index].word
-      if word == BEGIN or word == PIECE then table.remove(fetch.rows, index) end
+    for index = #self.rows, 1, -1 do
+      local other = self.rows[index]
+      if other.fetch == fetch and (other.word == BEGIN or other.word == PIECE) then
+        table.remove(self.rows, index)
+      end
     end
   end
-  table.insert(fetch.rows, row)
-  if fetch.busy then return end
-  fetch.busy = true
-  self.world:start(work, self, fetch)
+  table.insert(self.rows, row)
+  if self.busy then return end
+  self.busy = true
+  self.world:start(work, self)
 end
 
 local function told(self, note, word)
   local fetch = self.fetch
   if not fetch or fetch.ticket ~= note.ticket then return end
   local row = { word = word }
+  fetch.whole = fetch.whole or word == WHOLE -- From here on it is not given up.
   if word == BEGIN then
     row.from = message.name(note.peer)
   elseif word == PIECE then
@@ -307,7 +314,7 @@ function State:get(options)
   if not self.inside.view then return nil, "not joined" end
   if not peer and #self.inside.view.members == 1 then return true, { bytes = 0 } end
   self.tickets = self.tickets + 1
-  local fetch = { ticket = self.tickets, rows = {}, list = {}, bytes = 0,
+  local fetch = { ticket = self.tickets, list = {}, bytes = 0,
     progress = options.progress, waiter = self.world:waiter() }
   self.fetch = fetch
   self:tell(GET, fetch.ticket, nil, 0, peer)
@@ -324,7 +331,7 @@ function State:finish(fetch, limit)
   end
   if self.fetch == fetch then
     self:tell(DROP, fetch.ticket)
-    self.fetch = nil
+    self.fetch, fetch.over = nil, true
     if fetch.begun then line_up(self, fetch, { word = BROKEN, text = "it took too long" }) end
   end
   if fetch.broken then return nil, "refused", fetch.broken end
@@ -354,6 +361,7 @@ function State:reset(code, detail)
     if session.waiter then session.waiter.wake(true) end
   end
   if fetch then
+    fetch.over = true
     if fetch.begun then line_up(self, fetch, { word = BROKEN, text = code }) end
     fetch.waiter.wake(nil, code, detail)
   end

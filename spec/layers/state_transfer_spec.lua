@@ -339,6 +339,26 @@ describe("a state that does not come", function()
     end
   end)
 
+  it("takes nothing of a long message of which the taker has a part, and the giver all", function()
+    counters.each_seed(10, function(seed)
+      local c = counters.new { seed = seed, names = ALL, filler = 100000, waits = "50ms",
+        with = { frag = { frag_size = "1KB" } }, faults = { loss = 0.1 } }
+      c.sim:spawn(function()
+        for _ = 1, 20 do
+          c.members.bob:send(("x"):rep(40000))
+          neap.sleep "3ms"
+        end
+      end)
+      for _ = 1, 10 do
+        c.sim:run "10ms"
+        c:get("cho", { from = "ann", timeout = "9ms" })
+      end
+      c:calm()
+      assert(c.aborts > 0)
+      c:check(ALL)
+    end)
+  end)
+
   it("is void when it is not stored in time, and asked for again", function()
     counters.each_seed(20, function(seed)
       local c = counters.new { seed = seed, names = ALL, naps = { ann = "3ms" }, filler = 100000,

@@ -108,6 +108,13 @@ struct partial *frag_partial_of(
 
 /* ---- those that left ---- */
 
+/* Was its stream set back, so that its pieces come again?  Of others nothing else will come. */
+static bool comes_again(const struct partial *t)
+{
+  if (!(t->kind & TO_ALL)) return false;
+  return !t->last || !t->last->receipts || t->last->receipts->mover.closed || NEAP_IS_MUTANT(426);
+}
+
 static void abandon_kinds(struct frag *f, struct peer *p, bool all)
 {
   for (struct partial *t = p->first, *next; t; t = next) {
@@ -132,7 +139,11 @@ void frag_view(struct frag *f)
 void frag_rewound(struct frag *f)
 {
   struct peer *p;
-  neap_each_peer (&f->layer, p) abandon_kinds(f, p, false);
+  neap_each_peer (&f->layer, p)
+    for (struct partial *t = p->first, *next; t; t = next) {
+      next = t->next;
+      if (comes_again(t)) frag_abandon(f, t);
+    }
 }
 
 void frag_departed(struct neap_layer *layer, struct neap_timer *timer)

@@ -203,6 +203,10 @@ static void digest(
 
 void state_fetch_closed(struct state_transfer *s, int code)
 {
+  if (code < 0 && (s->step == FETCH_REWIND || s->step == FETCH_READING)) {
+    fail(s, code, "this member's barrier was closed for too long");
+    return;
+  }
   if (s->step != FETCH_CLOSING) return;
   if (code < 0)
     fail(s, code,

@@ -178,7 +178,7 @@ void state_give_view(struct state_transfer *s)
 
 void state_give_closed(struct state_transfer *s, int code)
 {
-  if (s->give != GIVE_CLOSING) return;
+  if (s->give != GIVE_CLOSING && !(s->give == GIVE_TOLD && code < 0)) return;
   if (code >= 0)
     told(s);
   else
