@@ -7,6 +7,7 @@ return extend("state", {
   before("state_transfer", check_state {}),
   before("rsvp", check_rsvp {}),
   before("frag", check_frag {}),
+  before("settings", check_settings {}),
   before("gms", check_view {}),
   before("unicast", check_stable {}),
 })

@@ -12,6 +12,9 @@
 --   view                     numbers rise; one id, one list; joined and left tell the difference
 --   rsvp                     a delivery was reported only after the callbacks had returned
 --
+-- Who takes a state has what is in it, and nothing else; what it had before it may have again.  Not
+-- owed is what was sent while a giver was not there: nobody gave it that.
+--
 -- When a connection's table is lost, its stream may go back or skip once, and what was sent before
 -- is owed no more.
 --
@@ -43,7 +46,8 @@ end
 function Oracle:member(address, name)
   local member = self.members[address]
   if not member then
-    member = { address = address, name = name, views = {}, got = {}, done = {}, started = {} }
+    member = { address = address, name = name, views = {}, got = {}, done = {}, started = {},
+      past = {} }
     self.members[address] = member
     self.order[#self.order + 1] = member
   end
@@ -154,22 +158,77 @@ local function label(body)
   return #body > 40 and ("%q.. (%d B)"):format(body:sub(1, 30), #body) or ("%q"):format(body)
 end
 
--- In a callback, at its beginning.  Returns a token for on_done.
+local function got_of(member, key)
+  local got = member.got[key]
+  if not got then
+    got = { bodies = {}, done = 0, finished = {}, seqnos = {}, has = {} }
+    member.got[key] = got
+  end
+  return got
+end
+
+-- In a callback, at its beginning.  Returns a token for on_done; nil when it is in the state, as
+-- those may be that come marked.
 function Oracle:on_got(address, name, message)
   local member = self:member(address, name)
   local key = key_of(message.from_address, message.to and address, message.oob)
-  local got = member.got[key]
-  if not got then
-    got = { bodies = {}, done = 0, finished = {} }
-    member.got[key] = got
-  end
+  local got = got_of(member, key)
+  if message.replayed and got.has[message.seqno] then return nil end
   got.bodies[#got.bodies + 1] = message.body or ""
+  if not message.to and message.seqno then
+    got.seqnos[#got.bodies], got.has[message.seqno] = message.seqno, true
+  end
   return { got = got, index = #got.bodies }
 end
 
 function Oracle:on_done(token)
+  if not token then return end
   token.got.finished[token.index] = true
   while token.got.finished[token.got.done + 1] do token.got.done = token.got.done + 1 end
+end
+
+-- ---- states -------------------------------------------------------------------------------------
+
+-- What this member's state is, now: all multicasts that a callback got, those at work included.
+function Oracle:state_of(address)
+  local member = self.members[address]
+  local state = { got = {}, givers = { address } }
+  for key, got in pairs(member.got) do
+    if not self.streams[key] or not self.streams[key].to then
+      state.got[key] = { bodies = { unpack(got.bodies) }, seqnos = { unpack(got.seqnos) } }
+    end
+  end
+  for _, giver in ipairs(member.givers or {}) do state.givers[#state.givers + 1] = giver end
+  return state
+end
+
+-- It is set at this member: what it had of multicasts is past.
+function Oracle:on_state(address, state)
+  local member = self.members[address]
+  for _, stream in ipairs(self.streams) do
+    if not stream.to then
+      local before, given = member.got[stream.key], state.got[stream.key]
+      member.past[#member.past + 1] = before and { key = stream.key, got = before }
+      member.got[stream.key] = nil
+      local got = got_of(member, stream.key)
+      got.sent, got.givers = #stream.sent, state.givers
+      for index, body in ipairs(given and given.bodies or {}) do
+        got.bodies[index], got.finished[index] = body, true
+        got.seqnos[index], got.has[given.seqnos[index]] = given.seqnos[index], true
+        got.done = index
+      end
+    end
+  end
+  member.givers = state.givers
+end
+
+-- Was it sent while one of those was not there, by whom the state came?
+local function not_given(got, row)
+  if not got.givers or row.index > got.sent then return false end
+  for _, giver in ipairs(got.givers) do
+    if not row.view or not row.view.set[giver] then return true end
+  end
+  return false
 end
 
 local function fits(rows, got, offset)
@@ -184,7 +243,8 @@ end
 -- if what it got is no run of the stream.
 local function skipped(stream, rows, got, member, first)
   local last = #rows - #got.bodies
-  if stream.to or member.address == stream.from then last = math.min(last, 0) end
+  local whole = stream.to or member.address == stream.from and not got.givers
+  if whole then last = math.min(last, 0) end
   for offset = first, last do
     if fits(rows, got, offset) then return offset end
   end
@@ -194,8 +254,16 @@ end
 -- only, where earlier ones may be of a connection that was lost.)
 function Oracle:delivered(row, address)
   local member = self.members[address]
-  local got = member and member.got[row.stream.key]
-  if not got then return false end
+  if not member then return false end
+  local got = member.got[row.stream.key]
+  if got and (not_given(got, row) or self:has(row, member, got)) then return true end
+  for _, past in ipairs(member.past) do
+    if past.key == row.stream.key and self:has(row, member, past.got) then return true end
+  end
+  return false
+end
+
+function Oracle:has(row, member, got)
   if row.stream.oob or row.stream.losses then
     for index, body in ipairs(got.bodies) do
       if body == row.body then return got.finished[index] or false end
@@ -264,7 +332,7 @@ function Oracle:check_regular(stream, member)
   local got = member.got[stream.key] or { bodies = {} }
   local rows = expected(stream, member)
   local function owed(row)
-    return staying(member, sender, row) and staying(sender, member, row)
+    return staying(member, sender, row) and staying(sender, member, row) and not not_given(got, row)
   end
   local offset, lost = skipped(stream, rows, got, member, 0), nil
   if not offset then
@@ -324,7 +392,8 @@ function Oracle:check_oob(stream, member)
     seen[body] = true
   end
   for _, row in ipairs(rows) do
-    if not seen[row.body] and staying(member, sender, row) and staying(sender, member, row) then
+    if not seen[row.body] and staying(member, sender, row) and staying(sender, member, row)
+      and not not_given(got, row) then
       self:complain("oob: %s never got of %s: %s", member.name, stream.key, label(row.body))
       return
     end

@@ -152,6 +152,79 @@ function Story:echo(name)
   end
 end
 
+-- ---- states -----------------------------------------------------------------------------------
+
+-- A state is the number of what the oracle keeps of it, and a filler of some length.
+function Story:give(name, out)
+  local c = self.c
+  local pauses, size = c:yes(0.5), c:pick { 0, 10, 3000, 200000 }
+  if pauses then self:sleep(c:between(0, 300)) end
+  if not self:is_alive(name) then return "" end
+  local states = self.states
+  states[#states + 1] = self.oracle:state_of(self.channels[name].address)
+  local text = ("%d:"):format(#states) .. ("."):rep(size)
+  states[#states].text = text
+  if not pauses then return text end
+  for at = 1, #text, 20000 do
+    if not out:write(text:sub(at, at + 19999)) then return end
+    self:sleep(c:between(0, 20))
+  end
+end
+
+function Story:state_handlers(name)
+  local parts
+  return {
+    begin = function() parts = {} end,
+    chunk = function(text)
+      parts[#parts + 1] = text
+      if self.plan.has.slow_callbacks and self.c:yes(0.1) then self:sleep(self.c:between(0, 50)) end
+    end,
+    commit = function()
+      local text = table.concat(parts)
+      local state = self.states[tonumber(text:match "^(%d+):")]
+      if not state or state.text ~= text then
+        self.oracle:complain("state: %s got one that is cut or mixed", name)
+      else
+        self.oracle:on_state(self.channels[name].address, state)
+      end
+    end,
+    abort = function() parts = nil end,
+  }
+end
+
+-- What it ends with has to make sense.  True if there is a state.
+function Story:fetch(name, options)
+  self.fetching = self.fetching + 1
+  local ok, code, detail = self.channels[name]:get_state(options)
+  self.fetching = self.fetching - 1
+  if ok then
+    self.states_got = self.states_got + 1
+    return true
+  end
+  self.states_lost = self.states_lost + 1
+  if code ~= "no answer" and not Story.FAILURES[code] then
+    self.oracle:complain("state: %s got %s (%s)", name, tostring(code), tostring(detail))
+  end
+  return false, code, detail
+end
+
+-- When all is calm everybody can have one.
+function Story:last_states()
+  for _, name in ipairs(self:alive()) do
+    for _, mode in ipairs { "applied", "barrier" } do
+      local stack = self.channels[name].stack
+      stack.state_transfer.mode, stack.barrier.max_close_time = mode, "60s"
+      local ok, code, detail
+      self.sim:spawn(function() ok, code, detail = self:fetch(name, { timeout = "1min" }) end)
+      self.sim:run "61s"
+      if not ok then
+        self.oracle:complain("state: in the end %s got none, mode %s: %s (%s)", name, mode,
+          tostring(code), tostring(detail))
+      end
+    end
+  end
+end
+
 -- One after the other, when everybody is in one view: who finds nobody founds a group of its own,
 -- and would stay apart if somebody else joined it there.
 function Story:join_late(name)
@@ -171,6 +244,8 @@ function Story:join(name)
     stack = self.plan.stack, name = name, with = self.plan.with,
     on = {
       message = function(message) self:on_message(name, message) end,
+      state_request = self.plan.has.states and function(out) return self:give(name, out) end or nil,
+      state = self.plan.has.states and self:state_handlers(name) or nil,
       view = function(view)
         local known = self.addresses[name]
         if known and known ~= channel.address and not self.returned[name] then
@@ -232,14 +307,16 @@ local EMPTY = {
   gms = { "joiners", "holds" },
   rsvp = { "pending", "owed", "lingering" },
   settings = { "pending", "queued", "missing" },
+  state_transfer = { "fetching", "giving", "queued", "held_messages" },
+  barrier = { "closed", "held_messages" },
 }
 
 function Story:check_empty(name)
   local stack = self.channels[name].stack
   for layer, gauges in pairs(EMPTY) do
-    for _, gauge in ipairs(gauges) do
-      local value = tonumber(tostring(stack[layer][gauge]))
-      if value ~= 0 then
+    for _, gauge in ipairs(stack[layer] and gauges or {}) do
+      local value = stack[layer][gauge]
+      if value and tonumber(tostring(value)) ~= 0 then
         self.oracle:complain("calm: %s.%s of %s is %s", layer, gauge, name, tostring(value))
       end
     end
@@ -276,6 +353,9 @@ function Story:check_end()
     or has.lua_layers -- These stand above a wire that loses, too.
   if self.rejoined > 0 and not silent then
     self.oracle:complain("view: %s was excluded though it never was silent", self.last_rejoined)
+  end
+  if self.fetching > 0 then
+    self.oracle:complain("liveness: %d who want a state still wait", self.fetching)
   end
   if self.waiting > 0 then
     self.oracle:complain("liveness: %d sends have not returned", self.waiting)

@@ -22,6 +22,8 @@ swarm.stack = "spec/support/checked.lua"
 swarm.lua_stack = "spec/support/checked_lua.lua"
 -- Without those who could not bear that a connection's table is lost.
 swarm.losing_stack = "spec/support/checked_losing.lua"
+-- With a layer that gives states, and what rises again when one is taken.
+swarm.state_stack = "spec/support/checked_state.lua"
 
 neap.layer "passing" {
   doc = "Takes every batch apart and passes every message on.",
@@ -144,6 +146,33 @@ local function odd_settings(with, c)
   end
 end
 
+-- Of the layers that are there in stories with states only.
+local function state_settings(with, c)
+  with.state_transfer = {
+    hold_timeout = c:pick { "500ms", "30s" }, close_timeout = c:pick { "200ms", "5s" },
+    hold_bytes = c:pick { "2kB", "100kB", "8MB" }, window = c:pick { "1kB", "256kB" },
+    chunk_size = c:pick { "100B", "16kB" },
+  }
+  with.barrier = { hold_bytes = c:pick { "2kB", "8MB" }, max_close_time = c:pick { "1s", "60s" } }
+end
+
+-- Members ask each other for states, in one story of five.  From chances of their own: the others
+-- are what they would be without.
+local function states(plan)
+  local c = chance(plan.seed + 0.5)
+  local has = plan.has
+  has.states = c:yes(0.2) and not has.table_losses
+  if not has.states then return end
+  plan.stack = swarm.state_stack
+  has.lua_layers, has.quiet_loopback = false, false -- A state has what its giver got, no more.
+  plan.kinds = {}
+  for _, kind in ipairs(KINDS) do
+    if has[kind] then plan.kinds[#plan.kinds + 1] = kind end
+  end
+  plan.kinds[#plan.kinds + 1] = "states"
+  state_settings(plan.with, c)
+end
+
 -- Settings of the stack: the same for all members.
 local function settings(has, c)
   local with = { fd_all = { timeout = "12s", interval = "2s" } }
@@ -174,6 +203,7 @@ function swarm.plan(seed)
   -- Between two sends of one member at most so many ms: in a burst, or over all the trouble.
   plan.pause = c:pick { 1, 10, plan.trouble * 1800 / plan.sends }
   plan.chance = c
+  states(plan)
   return plan
 end
 
@@ -193,7 +223,7 @@ local CALM = 120 -- seconds: detection of the last crash, two stability rounds, 
 local function disturb(story)
   local kinds = {
     "pauses", "crashes", "leaves", "toggles", "cuts", "changes", "long_pauses", "group_changes",
-    "expiries", "table_losses",
+    "expiries", "table_losses", "states",
   }
   for _, kind in ipairs(kinds) do
     if story.plan.has[kind] then
@@ -220,6 +250,7 @@ function swarm.run(plan)
     plan = plan, sim = sim, c = plan.chance, oracle = Oracle.new(), names = {}, channels = {},
     gone = {}, paused = {}, finished = {}, addresses = {}, codes = {}, labels = 0, got = 0,
     waiting = 0, echoes = 300, crashed = 0, toggled = 0, together_set = 0, tables_lost = 0,
+    states = {}, fetching = 0, states_got = 0, states_lost = 0,
     troubles = 0, rejoined = 0, returned = {},
   }, Story)
   sim:set { capacity = net.capacity, mtu = net.mtu .. "B" }
@@ -243,6 +274,7 @@ function swarm.run(plan)
   sim:set { loss = 0, duplicate = 0, reorder = 0, jitter = "0ms", capacity = 0 }
   sim:run(("%ds"):format(CALM))
   sim:settle()
+  if plan.has.states then story:last_states() end
   sim:run "10min" -- By then nobody remembers connections to those who have gone.
   story:check_end()
   story.hash = sim:hash()

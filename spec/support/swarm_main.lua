@@ -17,7 +17,8 @@ if not first then
 end
 
 local one = first == last
-local totals = { got = 0, seconds = 0, crashed = 0, toggled = 0, together_set = 0, tables_lost = 0 }
+local totals = { got = 0, seconds = 0, crashed = 0, toggled = 0, together_set = 0, tables_lost = 0,
+  states_got = 0, states_lost = 0 }
 local began = os.clock()
 for seed = first, last do
   local problem, plan, story = swarm.try(seed)
@@ -37,11 +38,14 @@ for seed = first, last do
   totals.toggled = totals.toggled + story.toggled
   totals.together_set = totals.together_set + story.together_set
   totals.tables_lost = totals.tables_lost + story.tables_lost
+  totals.states_got = totals.states_got + story.states_got
+  totals.states_lost = totals.states_lost + story.states_lost
   if one then print(swarm.describe(plan), story.hash) end
   if seed % 50 == 0 then
     print(("seeds up to %d passed (%.0f s)"):format(seed, os.clock() - began))
   end
 end
 print(("%d..%d passed: %d messages, %d virtual seconds, %d crashes, %d toggles, %d sets of "
-  .. "the group, %d tables lost, %.0f s of CPU"):format(first, last, totals.got, totals.seconds,
-    totals.crashed, totals.toggled, totals.together_set, totals.tables_lost, os.clock() - began))
+  .. "the group, %d tables lost, %d states (%d did not come), %.0f s of CPU"):format(first, last,
+    totals.got, totals.seconds, totals.crashed, totals.toggled, totals.together_set,
+    totals.tables_lost, totals.states_got, totals.states_lost, os.clock() - began))

@@ -156,4 +156,15 @@ function trouble.table_losses(story, name)
   story.tables_lost = story.tables_lost + 1
 end
 
+-- It asks for a state, of somebody or of whom it chooses.  Slow ones overlap.
+function trouble.states(story, name)
+  local channel, c = story.channels[name], story.c
+  local view = channel:view()
+  if not view or story.paused[name] then return end
+  channel.stack.state_transfer.mode = c:pick { "applied", "barrier" }
+  local options = { timeout = c:pick { "100ms", "3s", "30s" } }
+  if c:yes(0.3) then options.from = c:pick(view.addresses) end
+  story.sim:spawn(function() story:fetch(name, options) end)
+end
+
 return trouble
