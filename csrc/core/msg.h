@@ -233,6 +233,29 @@ static inline void neap_drop_first(struct neap_batch *batch, uint32_t count)
   if (!m) *batch = (struct neap_batch){0};
 }
 
+/* Moves the first `count` messages, the last of which is `last` and which have `bytes` of bodies,
+ * behind `to`: a run costs as much as a message. */
+static inline void neap_move_first(struct neap_batch *batch, struct neap_msg *last, uint32_t count,
+  uint32_t bytes, struct neap_batch *to)
+{
+  NEAP_ASSERT(count && count <= batch->count);
+  to->heads |= batch->heads;
+  to->stray |= batch->stray;
+  to->mixed |= batch->mixed || (to->last && !neap_same_run(to->last, batch->first));
+  if (to->last)
+    to->last->next = batch->first;
+  else
+    to->first = batch->first;
+  to->last = last;
+  to->count += count;
+  to->bytes += bytes;
+  batch->first = last->next;
+  batch->count -= count;
+  batch->bytes -= bytes;
+  last->next = NULL;
+  if (!batch->first) *batch = (struct neap_batch){0};
+}
+
 /* Moves all of `more` behind `batch` and empties it. */
 void neap_batch_append(struct neap_batch *batch, struct neap_batch *more);
 void neap_batch_free(struct neap_batch *batch);

@@ -113,6 +113,19 @@ struct neap_msg *neap_window_next(struct neap_window *w, bool keep)
   return m;
 }
 
+void neap_window_risen(struct neap_window *w, uint64_t count)
+{
+  calm_down(w, count);
+}
+
+void neap_window_extend(struct neap_window *w, uint64_t last)
+{
+  uint64_t distance = last - w->low;
+  NEAP_ASSERT(after(last, w->high) && distance <= w->max);
+  if (distance > w->size) grow(w, distance);
+  if (distance > w->size / 8) w->calm = 0;
+}
+
 void neap_window_skip(struct neap_window *w, uint64_t count)
 {
   NEAP_ASSERT(!w->stored);

@@ -51,6 +51,35 @@ static inline struct neap_msg *neap_window_get(const struct neap_window *w, uint
  * stored (a sender's own), else it is the caller's and low follows. */
 struct neap_msg *neap_window_next(struct neap_window *w, bool keep);
 
+/* The same for a run that rises: takes out what is next, NULL at a gap.  When the run has ended
+ * neap_window_risen is told how long it was. */
+static inline struct neap_msg *neap_window_rise(struct neap_window *w)
+{
+  struct neap_msg *m = neap_window_get(w, w->hd + 1);
+  if (!m) return NULL;
+  NEAP_ASSERT(w->low == w->hd); /* Nothing that was kept may fall below low unfreed. */
+  w->low = ++w->hd;
+  w->ring[w->hd & (w->size - 1)] = NULL;
+  w->stored--;
+  w->waiting--;
+  w->bytes -= m->len;
+  return m;
+}
+void neap_window_risen(struct neap_window *w, uint64_t count);
+
+/* Stores a run beyond everything that is here: makes places up to `last`, then takes the messages
+ * one after the other. */
+void neap_window_extend(struct neap_window *w, uint64_t last);
+static inline void neap_window_put(struct neap_window *w, uint64_t seqno, struct neap_msg *m)
+{
+  NEAP_ASSERT((int64_t)(seqno - w->high) > 0 && seqno - w->low <= w->size);
+  w->ring[seqno & (w->size - 1)] = m;
+  w->high = seqno;
+  w->stored++;
+  w->waiting++;
+  w->bytes += m->len;
+}
+
 /* A sender's own next message: stored at high + 1, taken out at once, and kept. */
 static inline void neap_window_append(struct neap_window *w, struct neap_msg *m)
 {

@@ -44,49 +44,43 @@ static bool lost(struct discard *d, double chance)
   return neap_random_chance(&d->layer.stack->random, chance);
 }
 
+/* Takes out of the batch what is lost; returns how many that is. */
+static uint32_t thin_out(struct discard *d, struct neap_batch *batch, double chance)
+{
+  struct neap_msg **at = &batch->first, *m, *last = NULL;
+  uint32_t before = batch->count;
+  while ((m = *at)) {
+    if (!lost(d, chance)) {
+      last = m;
+      at = &m->next;
+      continue;
+    }
+    *at = m->next;
+    m->next = NULL;
+    batch->count--;
+    batch->bytes -= m->len;
+    neap_msg_free(m);
+  }
+  batch->last = last;
+  return before - batch->count;
+}
+
 static void discard_down(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct discard *d = (struct discard *)layer;
-  struct neap_batch out = {0};
-  struct neap_msg *m;
-  if (d->down <= 0) { /* The usual case passes whole. */
-    d->passed_down += batch->count;
-    neap_pass_down(layer, batch);
-    return;
-  }
-  while ((m = neap_take(batch))) {
-    if (lost(d, d->down)) {
-      d->dropped_down++;
-      neap_msg_free(m);
-    } else {
-      d->passed_down++;
-      neap_put(&out, m);
-    }
-  }
-  neap_pass_down(layer, &out);
+  if (d->down > 0) d->dropped_down += thin_out(d, batch, d->down);
+  d->passed_down += batch->count;
+  neap_pass_down(layer, batch);
 }
 
 static void discard_up(struct neap_layer *layer, struct neap_batch *batch)
 {
   struct discard *d = (struct discard *)layer;
-  struct neap_batch out = {0};
-  struct neap_msg *m;
   /* A batch has one sender. */
-  if (d->up <= 0 || (batch->first && !meant(d, batch->first->from))) {
-    d->passed_up += batch->count;
-    neap_pass_up(layer, batch);
-    return;
-  }
-  while ((m = neap_take(batch))) {
-    if (lost(d, d->up)) {
-      d->dropped_up++;
-      neap_msg_free(m);
-    } else {
-      d->passed_up++;
-      neap_put(&out, m);
-    }
-  }
-  neap_pass_up(layer, &out);
+  if (d->up > 0 && batch->first && meant(d, batch->first->from))
+    d->dropped_up += thin_out(d, batch, d->up);
+  d->passed_up += batch->count;
+  neap_pass_up(layer, batch);
 }
 
 const struct neap_class neap_discard = {

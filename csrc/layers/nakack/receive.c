@@ -1,6 +1,6 @@
 /* receive: what arrives is put in order, once, and handed up with a receipt.
  *
- *     hd = 4; 5 6 7 arrive:           the batch passes as it is
+ *     hd = 4; 5 6 7 arrive:           they pass as they are
  *     hd = 4; 6 7 arrive, then 5:     6 7 wait in the window, 5 takes them along
  *     an out-of-band 7 while hd = 4:  rises at once; a copy without effect keeps its place
  *
@@ -137,15 +137,18 @@ static void trim(struct nakack *n, struct stream *s)
 /* What has just come, and what waited for it, rises. */
 static void run_on(struct nakack *n, struct stream *s, struct neap_batch *out)
 {
+  struct neap_window *w = &s->win;
   struct neap_msg *m;
   bool keep = n->xmit_from_random_member;
-  for (bool fresh = true; (m = neap_window_next(&s->win, keep)); fresh = false) {
+  uint64_t before = w->hd;
+  while ((m = keep ? neap_window_next(w, true) : neap_window_rise(w))) {
     n->waiting--;
     if (keep) m = copied(n, s, m);
-    stored(n, m, true, fresh);
+    stored(n, m, true, w->hd == before + 1);
     deliver(n, s, m, out);
   }
   if (keep) trim(n, s);
+  if (!keep) neap_window_risen(w, w->hd - before);
   if (s->gap.armed || s->again.armed) nakack_moved(n, s);
 }
 
@@ -332,36 +335,78 @@ static void adopt_form(struct nakack *n, struct stream *s, const struct neap_msg
   nakack_applied(n, s);
 }
 
-/* Takes the run in order that a batch begins with; returns how many it took. Most batches are
- * such a run from end to end. */
-static uint32_t in_order(struct nakack *n, struct stream *s, struct neap_batch *batch)
+/* ---- runs ---- */
+
+/* Which headers a message of a run carries: ours as `want` says. */
+struct kind {
+  uint64_t mask, want;
+};
+
+static inline bool goes_on(
+  const struct nakack *n, struct kind kind, const struct neap_msg *m, uint64_t seqno)
+{
+  const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
+  return (m->present & kind.mask) == kind.want && head->type == NEAP_NAK_MSG &&
+         head->seqno == seqno && !(m->flags & NEAP_RSVP);
+}
+
+/* Hands up the run that is next.  Most batches are such a run from end to end. */
+static bool in_order(struct nakack *n, struct stream *s, struct kind kind, struct neap_batch *batch,
+  struct neap_batch *out)
 {
   uint64_t seqno = s->win.hd, bytes = 0;
-  uint64_t mask = (uint64_t)1 << n->layer.slots[0] | (uint64_t)1 << n->layer.slots[1];
-  uint64_t want = (uint64_t)1 << n->layer.slots[0];
-  struct neap_msg *m;
-  for (m = batch->first; m; m = m->next) {
-    const struct neap_nak_head *head = neap_nak_head_get(m, &n->layer);
-    if ((m->present & mask) != want || head->type != NEAP_NAK_MSG || head->seqno != seqno + 1 ||
-        m->flags & NEAP_RSVP)
-      break;
+  struct neap_msg *m = batch->first, *last = NULL;
+  for (; m && goes_on(n, kind, m, seqno + 1); m = m->next) {
     neap_receipt_give(s->run, m, ++seqno);
     bytes += m->len;
+    last = m;
   }
+  if (!last) return false;
   uint32_t count = (uint32_t)(seqno - s->win.hd);
+  neap_move_first(batch, last, count, (uint32_t)bytes, out);
   neap_window_skip(&s->win, count);
   s->fresh += bytes;
   n->handed += bytes;
   n->received += count;
   if (s->gap.armed || s->again.armed) nakack_moved(n, s);
   if (s->hole_at) nakack_filled(n, s);
-  return count;
+  return true;
 }
 
-/* Nothing waits, nothing is kept, and nothing rises for a second time. */
-static bool is_plain(const struct nakack *n, const struct stream *s)
+/* Keeps the run that is beyond everything else. Most batches behind a gap are one. */
+static bool behind_gap(
+  struct nakack *n, struct stream *s, struct kind kind, struct neap_batch *batch, uint64_t first)
 {
-  return !s->win.stored && !n->xmit_from_random_member && !n->awaits;
+  uint64_t seqno = first;
+  neap_window_extend(&s->win, first + batch->count - 1);
+  while (batch->first && goes_on(n, kind, batch->first, seqno))
+    neap_window_put(&s->win, seqno++, neap_take(batch));
+  if (seqno == first) return false;
+  n->waiting += seqno - first;
+  n->received += seqno - first;
+  nakack_notice(n, s, seqno - 1, false);
+  if (s->hole_at) nakack_filled(n, s);
+  return true;
+}
+
+/* Takes the run that a batch begins with, if it is one that needs no look at each message: nothing
+ * of it is kept for others, rises for a second time, was asked for, or lacks room. */
+static bool take_run(
+  struct nakack *n, struct stream *s, struct neap_batch *batch, struct neap_batch *out)
+{
+  const struct neap_msg *m = batch->first;
+  const struct neap_nak_head *head = m ? neap_nak_head_get(m, &n->layer) : NULL;
+  const struct neap_window *w = &s->win;
+  if (!head || m->to || neap_oob(m) || n->xmit_from_random_member || n->awaits) return false;
+
+  uint64_t want = (uint64_t)1 << n->layer.slots[0], seqno = head->seqno;
+  struct kind kind = {want | (uint64_t)1 << n->layer.slots[1], want};
+  if (seqno == w->hd + 1)
+    return !w->stored && room_for(n, batch->bytes) && in_order(n, s, kind, batch, out);
+  if (!nakack_after(seqno, w->high) || !nakack_after(seqno, s->asked)) return false;
+  uint64_t most = seqno + batch->count - 1, bytes = waits(s) + batch->bytes;
+  if (most - w->hd > 2 * n->window_messages || bytes > 2 * n->bound_bytes) return false;
+  return room_for(n, bytes) && behind_gap(n, s, kind, batch, seqno);
 }
 
 void nakack_receive(struct nakack *n, struct neap_batch *batch)
@@ -369,23 +414,13 @@ void nakack_receive(struct nakack *n, struct neap_batch *batch)
   struct neap_msg *m = batch->first;
   struct stream *s = m ? stream_of(n, m->from) : NULL;
   struct neap_batch out = {0};
-  uint32_t taken = 0;
+  bool known = s && s->known && s != n->own;
 
-  if (s && s->known && s != n->own && n->layer.view && !m->to) {
-    adopt_form(n, s, m);
-    if (is_plain(n, s) && !neap_oob(m) && room_for(n, batch->bytes)) taken = in_order(n, s, batch);
-    if (taken == batch->count) {
-      neap_pass_up(&n->layer, batch);
-      return;
-    }
-  }
-  while ((m = neap_take(batch))) {
-    if (taken) {
-      taken--;
-      neap_put(&out, m);
-    } else {
-      sort(n, m, &out);
-    }
+  if (known && n->layer.view && !m->to) adopt_form(n, s, m);
+  for (;;) {
+    if (known && n->layer.view && take_run(n, s, batch, &out)) continue;
+    if (!(m = neap_take(batch))) break;
+    sort(n, m, &out);
   }
   neap_pass_up(&n->layer, &out);
   if (s && s->known && s != n->own) tell_behind(n, s);
