@@ -19,7 +19,7 @@
 enum { PATH_BATCH = 64, PATH_ROUNDS = 6000 };
 
 static const char lan[] =
-  "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";
+  "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping udp";
 
 static const struct {
   const char *name;

@@ -17,9 +17,9 @@
 enum { RUNS = 5, PATH_BATCH = 64, PATH_ROUNDS = 6000, MILLION = 1000000 };
 
 static const char lan[] =
-  "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping udp";
+  "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping udp";
 static const char lossy[] =
-  "rsvp frag ufc mfc gms stable unicast nakack verify_suspect fd_all ping discard udp";
+  "rsvp frag ufc mfc settings gms stable unicast nakack verify_suspect fd_all ping discard udp";
 
 static struct bench_load load_of(uint32_t size)
 {
@@ -330,11 +330,11 @@ static void path(bool json)
   double sent = instructions(program, "bench_sender_side");
   double received = instructions(program, "bench_receiver_side");
   if (sent <= 0) {
-    remark(json, "instructions, 100 B, 12 layers", "valgrind is not installed");
+    remark(json, "instructions, 100 B, 13 layers", "valgrind is not installed");
     return;
   }
   struct figure figures[] = {{"sent", sent, -600}, {"received", received, -500}};
-  line(json, "instructions, 100 B, 12 layers", figures, 2);
+  line(json, "instructions, 100 B, 13 layers", figures, 2);
 }
 
 static void simulator(bool json)
