@@ -313,8 +313,8 @@ local EMPTY = {
 
 function Story:check_empty(name)
   local stack = self.channels[name].stack
-  for layer, gauges in pairs(EMPTY) do
-    for _, gauge in ipairs(stack[layer] and gauges or {}) do
+  for _, layer in ipairs(stack:layers()) do
+    for _, gauge in ipairs(EMPTY[layer] or {}) do
       local value = stack[layer][gauge]
       if value and tonumber(tostring(value)) ~= 0 then
         self.oracle:complain("calm: %s.%s of %s is %s", layer, gauge, name, tostring(value))
