@@ -329,7 +329,7 @@ function Story:check_settings()
   for _, name in ipairs(self:alive()) do
     local channel = self.channels[name]
     -- Without who made it: one that came back is not known by its old address.
-    local view, text = channel:view(), channel.stack.settings:group():gsub(", by [^\n]*", "")
+    local view, text = channel:view(), channel.stack.settings:group():gsub(", made by [^\n]*", "")
     local id = view and view.id or name
     local other = told[id]
     told[id] = other or { name = name, text = text }
