@@ -137,6 +137,9 @@ double bench_sim_idle(const struct bench_load *load, unsigned members);
 /* Messages per virtual second at the slowest receiver: one sends what the gate lets through. */
 double bench_sim_flow(const struct bench_load *load, unsigned members);
 
+/* Reports that a sender gets for each message, one message in a millisecond. */
+double bench_sim_acks(const struct bench_load *load, unsigned members);
+
 /* table.c: all of it. */
 void bench_table(bool json);
 

@@ -9,9 +9,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-enum { MEMBERS = 16, POUR = 32, FLOW_POUR = 256 };
+enum { MEMBERS = 64, POUR = 32, FLOW_POUR = 256, ACKED = 100 };
 
 /* A link as loopback is here: bytes per second, one way, bytes that a receiver's buffer holds. */
 static const struct neap_sim_setting loopback[] = {
@@ -57,7 +58,7 @@ static void run(struct group *g, uint64_t virtual_ns)
 {
   uint64_t until = g->world->now + virtual_ns;
   while (g->world->class->step(g->world, until) == NEAP_STEP_WORK)
-    for (unsigned i = 0; i < g->members; i++) take(g, i);
+    for (unsigned i = 0; i < g->members && g->channels[i]; i++) take(g, i);
 }
 
 static bool form(struct group *g, const struct bench_load *load, unsigned members)
@@ -118,6 +119,38 @@ double bench_sim_idle(const struct bench_load *load, unsigned members)
     result = (double)(g.world->now - from) / 1e9 / (cpu_now() - begun);
   }
   end(&g);
+  return result;
+}
+
+/* Reports on the first member's stream that it has got. */
+static double acks(const struct group *g)
+{
+  const struct neap_stack *stack = g->channels[0]->stack;
+  for (uint32_t i = 0; i < stack->count; i++)
+    for (const struct neap_attr *a = stack->layers[i]->class->attrs; a && a->kind; a++)
+      if (!strcmp(a->name, "acks_received") && !strcmp(stack->layers[i]->class->name, "nakack"))
+        return (double)neap_attr_get(stack->layers[i], a).number;
+  return 0;
+}
+
+double bench_sim_acks(const struct bench_load *load, unsigned members)
+{
+  struct group g;
+  double result = 0;
+  uint8_t *body = calloc(1, load->size + 1u);
+  if (form(&g, load, members)) {
+    struct neap_send send = {
+      .body = body, .len = load->size, .timeout = UINT64_MAX, .no_loopback = true};
+    double before = acks(&g);
+    for (int i = 0; i < ACKED; i++) {
+      neap_channel_send(g.channels[0], &send);
+      run(&g, NEAP_MS(1));
+    }
+    run(&g, NEAP_MS(20)); /* Longer than any report waits. */
+    result = (acks(&g) - before) / ACKED;
+  }
+  end(&g);
+  free(body);
   return result;
 }
 

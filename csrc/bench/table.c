@@ -337,6 +337,18 @@ static void path(bool json)
   line(json, "instructions, 100 B, 13 layers", figures, 2);
 }
 
+/* How many reports one message costs its sender, where nobody votes on what is stable. */
+static void ack_traffic(bool json)
+{
+  struct bench_load load = load_of(1000);
+  load.set = "nakack.retransmission=ack";
+  struct figure figures[] = {
+    {"acks_8", bench_sim_acks(&load, 8), 0},
+    {"acks_64", bench_sim_acks(&load, 64), 0},
+  };
+  line(json, "ack mode, reports a message", figures, sizeof figures / sizeof *figures);
+}
+
 static void simulator(bool json)
 {
   struct bench_load load = load_of(100);
@@ -402,4 +414,5 @@ void bench_table(bool json)
   path(json);
   simulated_loss(json); /* What runs in this process makes every later one larger. */
   simulator(json);
+  ack_traffic(json);
 }
