@@ -112,7 +112,7 @@ struct partial *frag_partial_of(
 static bool comes_again(const struct partial *t)
 {
   if (!(t->kind & TO_ALL)) return false;
-  return !t->last || !t->last->receipts || t->last->receipts->mover.closed || NEAP_IS_MUTANT(426);
+  return !t->last || !t->last->receipts || t->last->receipts->mover.closed;
 }
 
 static void abandon_kinds(struct frag *f, struct peer *p, bool all)
