@@ -270,6 +270,7 @@ static void udp_close(struct neap_layer *layer)
   struct udp *u = (struct udp *)layer;
   neap_transport_end(&u->t);
   push(u);
+  neap_timer_stop(&u->telling);
   neap_world_of(layer)->class->port_close(u->port);
   u->port = NULL;
 }
