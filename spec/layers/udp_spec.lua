@@ -229,6 +229,22 @@ describe("udp, what is foreign", function()
   end)
 end)
 
+describe("udp, closed with something still to tell", function()
+  it("tells it no more", function()
+    local sim, m = members.new({ "ann", "bob" }, { seed = 1 }, "bare",
+      { udp = { receive_buffer = "20KB" } })
+    sim:run "10ms"
+    sim:pause "bob"
+    pour(sim, m.ann, many(100, 1000))
+    sim:resume "bob"
+    sim:run "10ms"
+    assert(m.bob.stack.udp.receive_overflow > 0)
+    m.bob:close()
+    assert.is_true(sim:run "5s")
+    sim:close()
+  end)
+end)
+
 describe("udp, told something it cannot do", function()
   local sim = neap.sim { seed = 1 }
   local function try(with)
