@@ -81,8 +81,9 @@ function Sending:peer(to)
     table.concat(addresses, " "))
 end
 
-local function ack_on_of(value)
-  if value == true then return AS_THE_STACK end
+-- What the stack says now is what counts for this send, whatever is set before it has left.
+local function ack_on_of(value, rsvp)
+  if value == true then return rsvp and ACK_ON[rsvp.ack_on] or AS_THE_STACK end
   local number = ACK_ON[value]
   if not number then
     mistake.raise("rsvp is true, \"reception\", \"completion\" or \"delivery\", not %s%s",
@@ -105,8 +106,10 @@ function Sending:entry(body, options)
   if options.reliable == false then entry.flags = entry.flags + NO_RELIABILITY end
   entry.no_loopback = options.loopback == false
   if options.rsvp then
-    entry.rsvp, entry.ack_on = true, ack_on_of(options.rsvp)
-    entry.timeout = options.timeout ~= nil and quantity.ns(options.timeout) or nil
+    local rsvp = self.channel.rsvp
+    local timeout = options.timeout or rsvp and rsvp.timeout
+    entry.rsvp, entry.ack_on = true, ack_on_of(options.rsvp, rsvp)
+    entry.timeout = timeout and quantity.ns(timeout)
   elseif options.timeout ~= nil then
     mistake.raise("timeout goes with rsvp")
   end

@@ -27,6 +27,22 @@ local function foreign(g, who, other)
 end
 
 describe("rsvp, requests", function()
+  it("wait as the stack said when they were called, whatever is set right after", function()
+    local g = group.new {
+      message = function(_, name) if name == "bob" then neap.sleep "1s" end end,
+    }
+    local took, ok = timed(g, function()
+      local handle = g.ann:send("x", { rsvp = true, wait = false })
+      g.ann.stack.rsvp.ack_on = "completion"
+      return handle:wait()
+    end)
+    assert.is_true(ok)
+    assert.equal(1002, took)
+    took = timed(g, function() return g.ann:send("y", { rsvp = true }) end)
+    assert.equal(2, took)
+    g.sim:close()
+  end)
+
   -- G17
   it("are not released by a suspicion, unless that is asked for", group.modes(function()
     for _, release in ipairs { false, true } do
