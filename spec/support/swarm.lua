@@ -156,12 +156,14 @@ local function state_settings(with, c)
   with.barrier = { hold_bytes = c:pick { "2kB", "8MB" }, max_close_time = c:pick { "1s", "60s" } }
 end
 
--- Members ask each other for states, in one story of five.  From chances of their own: the others
--- are what they would be without.
+-- Members ask each other for states, in so many stories of all: STATES=0.2 make sim.  From chances
+-- of their own: the others are what they would be without.
+local STATES = tonumber(os.getenv "STATES") or 0
+
 local function states(plan)
   local c = chance(plan.seed + 0.5)
   local has = plan.has
-  has.states = c:yes(0.2) and not has.table_losses
+  has.states = c:yes(STATES) and not has.table_losses
   if not has.states then return end
   plan.stack = swarm.state_stack
   has.lua_layers, has.quiet_loopback = false, false -- A state has what its giver got, no more.
