@@ -41,8 +41,11 @@ static uint64_t messages_in_flight(const struct nakack *n)
   return paces(n) ? nakack_least(n->sent - n->paced_sent, n->window_stored) : 0;
 }
 
+/* 0: not known.  What is there already says nothing about what comes next: a large message behind
+ * many small ones would wait for room that they alone could never leave. */
 static uint64_t mean_len(const struct nakack *n)
 {
+  if (!nakack_flight(n) && !messages_in_flight(n)) return 0;
   return n->window_stored ? n->window_used / n->window_stored : n->mean_len;
 }
 

@@ -1,6 +1,8 @@
 -- nakack, pace: what is on its way is bounded by what has come, not by what was applied.
 
 local group = require "support.group"
+local neap = require "neap"
+local random = require "support.random"
 
 local function nakack(g, name) return g[name].stack.nakack end
 
@@ -124,6 +126,30 @@ describe("a sender that waits for the pace", function()
     assert(g.ann:send("y", { block = false }))
     g.sim:run "10ms"
     assert.equal("y", g.bodies.bob[22])
+  end)
+
+  -- Small ones that were the last to come said for ever how little room there is.
+  it("goes on whatever sizes follow each other", function()
+    group.each_seed(100, function(seed)
+      local c = random.new(seed)
+      local g = new { seed = seed, names = { "ann", "bob" }, with = {
+        nakack = { retransmission = seed % 2 == 0 and "ack" or "nak", window_bytes = "200KB" },
+        stable = { max_bytes = "50KB" } } }
+      local sent = 0
+      g.sim:spawn(function()
+        for _ = 1, 300 do
+          local kind = c:below(10)
+          local size = kind < 6 and c:below(12) or kind < 8 and 1500
+            or kind < 9 and c:below(30000) or 100000 + c:below(90000)
+          assert(g.ann:send(("x"):rep(size)))
+          sent = sent + 1
+          if c:below(4) == 0 then neap.sleep(c:below(8) .. "ms") end
+        end
+      end)
+      g.sim:run "15s"
+      assert.equal(300, sent)
+      g.sim:close()
+    end)
   end)
 
   it("asks for what has come, when heads are all that it sends", function()
