@@ -7,6 +7,7 @@
 --     c:talk("ann", 100, "2ms"); c:join "cho"; c:get("cho", { timeout = "5s" }); c:check()
 
 local neap = require "neap"
+local seeds = require "support.seeds"
 
 local counters = {}
 
@@ -164,14 +165,7 @@ function Counters:check(names)
   return first
 end
 
--- f(seed) for each seed; a failure says which.
-function counters.each_seed(count, f)
-  for seed = 1, count do
-    local ok, problem = xpcall(f, debug.traceback, seed)
-    if not ok then error(("seed %d: %s"):format(seed, problem), 2) end
-  end
-end
-
+counters.each_seed = seeds.each
 counters.text_of = text_of
 
 return counters

@@ -4,6 +4,7 @@
 --     g.ann:send "1"; g.sim:settle(); g:got "bob"   ->  "1"
 
 local neap = require "neap"
+local seeds = require "support.seeds"
 
 local group = { stack = "lan" }
 
@@ -84,13 +85,7 @@ function Group:call(f)
   error "it did not return within 100 s"
 end
 
--- f(seed) for each seed; a failure says which.
-function group.each_seed(count, f)
-  for seed = 1, count do
-    local ok, problem = xpcall(f, debug.traceback, seed)
-    if not ok then error(("seed %d: %s"):format(seed, problem), 2) end
-  end
-end
+group.each_seed = seeds.each
 
 -- The same story over twenty seeds: what it begins without a seed of its own has that one.
 --

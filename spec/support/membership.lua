@@ -8,6 +8,7 @@
 -- whoever sees it is in it.  A life ends with the address.
 
 local neap = require "neap"
+local seeds = require "support.seeds"
 
 local membership = {}
 
@@ -51,12 +52,7 @@ function membership.group(options)
 end
 
 -- The same for so many seeds; says which seed it was when one fails.
-function membership.each_seed(count, story)
-  for seed = 1, count do
-    local ok, problem = pcall(story, seed)
-    if not ok then error(("seed %d: %s"):format(seed, tostring(problem)), 0) end
-  end
-end
+membership.each_seed = seeds.each
 
 local function on_view(group, name, view)
   local list, number = table.concat(view.addresses, " "), tonumber(view.id:match "|(%d+)$")
