@@ -262,7 +262,7 @@ static void simulated_loss(bool json)
 {
   struct bench_load load = load_of(1000);
   load.stack = lossy;
-  load.seconds = 0.2;
+  load.seconds = 1;
   double whole = bench_sim_flow(&load, 4);
   load.loss = 0.01;
   double one = bench_sim_flow(&load, 4);
