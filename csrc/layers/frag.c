@@ -289,6 +289,7 @@ static enum neap_verdict frag_event(struct neap_layer *layer, struct neap_event 
   (void)up;
   if (event->kind == NEAP_EVENT_VIEW) frag_view(f);
   if (event->kind == NEAP_EVENT_REWOUND) frag_rewound(f);
+  if (event->kind == NEAP_EVENT_BEGUN) frag_begun(f, event->peer);
   if (event->kind != NEAP_EVENT_SENT && event->kind != NEAP_EVENT_STORED) return NEAP_PASS;
   const struct neap_frag_head *head = neap_frag_head_get(event->msg, layer);
   if (!head) return NEAP_PASS;

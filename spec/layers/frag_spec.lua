@@ -20,6 +20,22 @@ local function nothing_left(g, names)
 end
 
 describe("frag", function()
+  it("gives up what a connection left incomplete, and its credits with it", function()
+    local g = group.new { with = { frag = { frag_size = "1KB" }, ufc = { max_credits = "4KB" } } }
+    local rule = g.sim:drop { from = "ann", to = "bob", layer = "frag", index = 3 }
+    g.ann:send(body_of(3900, 1), { to = "bob" })
+    g.sim:run "20ms"
+    assert.equal(1, g.bob.stack.frag.partials)
+    g.ann.stack.unicast:lose "bob"
+    g.sim:clear(rule)
+    local taken
+    g.sim:spawn(function() taken = g.ann:send(body_of(3900, 2), { to = "bob" }) end)
+    g.sim:settle()
+    assert.is_true(taken)
+    assert.equal(body_of(3900, 2), g:got "bob")
+    nothing_left(g)
+  end)
+
   it("makes of any body around the size of a piece the same body again", function()
     local g = group.new { with = { frag = { frag_size = "1000B" } } }
     local sent = {}

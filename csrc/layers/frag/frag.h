@@ -63,6 +63,9 @@ void frag_partial_free(struct frag *f, struct partial *t);
 void frag_abandon(struct frag *f, struct partial *t);
 /* A view went by: multicasts of those that left end, their unicasts may go on. */
 void frag_view(struct frag *f);
+/* A connection from this member begins: what is incomplete of one before will never be whole, and
+ * would hold back its credits. */
+void frag_begun(struct frag *f, struct neap_peer *peer);
 /* Streams were set back: their pieces come again, and these would be released too early. */
 void frag_rewound(struct frag *f);
 neap_fire frag_departed;

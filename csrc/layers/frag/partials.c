@@ -136,6 +136,15 @@ void frag_view(struct frag *f)
   }
 }
 
+void frag_begun(struct frag *f, struct neap_peer *peer)
+{
+  struct peer *p = neap_peer_state_have(&f->layer, peer);
+  for (struct partial *t = p ? p->first : NULL, *next; t; t = next) {
+    next = t->next;
+    if (!(t->kind & TO_ALL)) frag_abandon(f, t);
+  }
+}
+
 void frag_rewound(struct frag *f)
 {
   struct peer *p;

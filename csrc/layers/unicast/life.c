@@ -199,6 +199,9 @@ void neap_unicast_begin(
   } else {
     fresh = true;
     open_in(u, p, &start);
+    neap_pass_up(&u->layer, up);
+    neap_event_up(
+      &u->layer, &(struct neap_event){.kind = NEAP_EVENT_BEGUN, .peer = neap_peer_ref(p->peer)});
   }
   neap_unicast_adopt(u, p, start.epoch, start.mode);
   /* A sender in nak mode wants to be sure that somebody is there. */
